@@ -1,0 +1,32 @@
+/*
+ * atomic - a file appears under its name whole or not at all.
+ *
+ *     atomic_open  creates a temporary name in the same directory (O_EXCL, mode & ~umask)
+ *     write to .fd
+ *     atomic_commit  fsync, rename, fsync of the directory
+ *     atomic_abort   removes the temporary file; harmless after commit
+ *
+ * A symbolic link as target is followed once, so the link stays and its target is replaced.
+ * fsync of a directory that answers EINVAL, EPERM or ENOTSUP is taken as done. Temporary names
+ * start with '.' and end with ".tmp".
+ */
+#ifndef ATOMIC_H
+#define ATOMIC_H
+
+#include <sys/types.h>
+
+#include "base/err.h"
+
+struct atomic {
+	int fd; /* -1: closed */
+	char *path, *temp;
+};
+#define ATOMIC_INIT { -1, 0, 0 }
+
+int atomic_open(struct atomic *a, const char *path, mode_t mode) ERR_MUST;
+int atomic_commit(struct atomic *a) ERR_MUST;
+/* As commit, but the file that was there stays as PATH.prev (hard link, or rename where links fail). */
+int atomic_commit_keep(struct atomic *a) ERR_MUST;
+void atomic_abort(struct atomic *a);
+
+#endif
