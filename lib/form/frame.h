@@ -1,0 +1,108 @@
+/*
+ * frame - sealed files: the one reader and the one writer of the container of dl-frame(5).
+ *
+ *     file    = magic, frame..., trailer
+ *     magic   = 89 44 4c 53 0d 0a 1a 0a                        (8 bytes)
+ *     frame   = prelude, payload, seal
+ *     prelude = kind u8, flags u8, zero u16, stored u32, raw u32     (12 bytes, little-endian)
+ *     payload = one zstd frame of `stored` bytes that holds `raw` bytes, raw <= 1 MiB
+ *     seal    = Ed25519 over C_i                                (64 bytes)
+ *     trailer = u64 offset of the final frame                    (8 bytes)
+ *
+ *     h_i = BLAKE2b-256("dl-frame-1" || u64 i || prelude || payload)
+ *     C_i = BLAKE2b-256(C_(i-1) || h_i),  C_(-1) = BLAKE2b-256("dl-file-1" || signer)
+ *
+ * Kinds: 1 header (several, the last flagged), 2 data, 3 index (several), 4 final. Data: tensor u32,
+ * zero u32, first element u64, count u32, zero u32, then codec bytes; slices of a tensor in order, tensors
+ * in order of the table, nothing left out. Index entries: file offset u64 and h of each data frame. Final:
+ * frame counts, totals, the h of all header and index frames and C of the frame before, so that a seekable
+ * reader checks this one seal and reads any frame in any order.
+ *
+ * A file's identity is its last C. Files are reproducible: same header, values and key, same bytes (the
+ * file id of design.md is therefore derived, not random; the chain already keeps files apart).
+ *
+ * Memory: a few frames a thread, plus 40 bytes a frame for index and seekable reading.
+ */
+#ifndef FRAME_H
+#define FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/pool.h"
+#include "form/header.h"
+#include "form/sig.h"
+#include "form/trust.h"
+
+/* Elements of a slice that our writer makes: f32 fills 0.94 MiB; a multiple of all block sizes. Integer
+ * tensors (shards) use FRAME_BYTES_INT raw bytes, small enough for random samples to be cheap. */
+#define FRAME_ELEMS 245760
+#define FRAME_ELEMS_PAIR (FRAME_ELEMS / 2) /* f32r: 8 bytes an element */
+#define FRAME_BYTES_INT 32768
+#define FRAME_RAW 1048576
+size_t frame_slice_elems(const struct tensor *t); /* how many elements a full slice of t has */
+
+/* ---- writing ---- */
+
+struct frame_writer;
+
+/* Seals with `key`; the header (copied) gets format and signer. The pool (may be NULL) encodes
+ * several frames at once; bytes do not depend on it. The descriptor stays the caller's. */
+int frame_create(struct frame_writer **out, int fd, const struct header *h, const struct sig_secret *key,
+	struct pool *pool) ERR_MUST;
+/* The next n values of the file, running through the tensors in order; calls need not match slices,
+ * but must not cross the end of a tensor. rest: remainders for f32r, else NULL. */
+int frame_write(struct frame_writer *w, const float *value, const float *rest, size_t n) ERR_MUST;
+/* Same for integer tensors: n elements, little-endian, dtype_size bytes each. */
+int frame_write_int(struct frame_writer *w, const void *elements, size_t n) ERR_MUST;
+/* Index, final frame, trailer. ERR_DATA when values are missing. *id (may be NULL) is the identity.
+ * Without frame_finish the file stays visibly incomplete. */
+int frame_finish(struct frame_writer *w, digest *id) ERR_MUST;
+void frame_writer_free(struct frame_writer *w);
+uint64_t frame_written(const struct frame_writer *w); /* bytes so far */
+
+/* ---- reading ---- */
+
+struct frame_reader;
+
+/* A verified, decoded piece of one tensor. Pointers are valid until the next call on the reader. */
+struct frame_slice {
+	uint32_t tensor;
+	uint64_t first;
+	uint32_t n;
+	const float *value, *rest; /* floats; rest NULL unless f32r */
+	const void *elements;      /* integers */
+};
+
+/* Reads and verifies magic and header. `name` is for messages. trust NULL: nobody is trusted but seals are
+ * still checked against the signer the header names (dl-show says so). The descriptor stays the caller's. */
+int frame_open(struct frame_reader **out, int fd, const char *name, const struct trust *trust,
+	struct pool *pool) ERR_MUST;
+void frame_reader_free(struct frame_reader *r);
+const struct header *frame_header(const struct frame_reader *r);
+const char *frame_name(const struct frame_reader *r);
+
+/* Streaming: 1 and a slice, or 0 at the verified end (final frame, index and trailer agree with what was
+ * read, and nothing follows), or an error. Nothing unverified is ever handed out. */
+int frame_next(struct frame_reader *r, struct frame_slice *s) ERR_MUST;
+/* The identity; after frame_next returned 0, or after frame_seekable. */
+int frame_id(const struct frame_reader *r, digest *id) ERR_MUST;
+uint64_t frame_bytes(const struct frame_reader *r); /* read so far, or file size when seekable */
+
+/* Random access, for regular files only: loads and verifies final frame and index. After it, the number of
+ * slices of a tensor and any slice can be had in any order, from several threads at once, each with its own
+ * frame_scratch; every read is verified by its h. Works on a reader fresh from frame_open or after its end. */
+int frame_seekable(struct frame_reader *r) ERR_MUST;
+uint32_t frame_slices(const struct frame_reader *r, uint32_t tensor);
+struct frame_scratch;
+int frame_scratch_new(struct frame_scratch **out) ERR_MUST;
+void frame_scratch_free(struct frame_scratch *s);
+int frame_slice_at(const struct frame_reader *r, struct frame_scratch *scratch, uint32_t tensor, uint32_t slice,
+	struct frame_slice *out) ERR_MUST;
+/* The slice that holds element `at` (all slices but a tensor's last are equally long in our files; others
+ * are found by search). */
+int frame_slice_with(const struct frame_reader *r, struct frame_scratch *scratch, uint32_t tensor, uint64_t at,
+	struct frame_slice *out) ERR_MUST;
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * key - key files and where they are found.
+ *
+ * NAME.pub: one line, "dl-key-1 BASE64 NAME". NAME.key: one line, "dl-secret-1 BASE64 NAME", mode
+ * 0600; one that others can read is refused with the remedy. A trailing newline, CRLF or none are
+ * all accepted. NAME is [A-Za-z0-9._-]{1,64}, not starting with '.' or '-'.
+ *
+ * The signing key: `path` (option -k), else $DL_KEY, else CONFIG/default.key, made on first use
+ * (atomically: two programs starting together agree on one). CONFIG is $XDG_CONFIG_HOME/dl, else
+ * $HOME/.config/dl.
+ */
+#ifndef KEY_H
+#define KEY_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "form/sig.h"
+
+#define KEY_NAME 64
+
+struct key_pub {
+	struct sig_public pub;
+	char name[KEY_NAME + 1];
+};
+struct key {
+	struct sig_secret secret;
+	char name[KEY_NAME + 1];
+};
+
+/* 0 or ERR_USAGE: names of keys, learners, runs. `what` is the noun for the message. */
+int key_name_check(const char *what, const char *name) ERR_MUST;
+int key_config_dir(struct buf *out) ERR_MUST; /* made (0700) when missing */
+/* Writes STEM.key and STEM.pub; never over an existing key. */
+int key_generate(const char *stem) ERR_MUST;
+int key_load(struct key *k, const char *path) ERR_MUST;
+int key_load_pub(struct key_pub *p, const char *path) ERR_MUST;
+int key_find(struct key *k, const char *path) ERR_MUST;
+int key_pub_text(const struct key_pub *p, struct buf *out) ERR_MUST; /* the one line */
+void key_wipe(struct key *k);
+
+#endif

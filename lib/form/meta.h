@@ -1,0 +1,42 @@
+/*
+ * meta - the well-known keys of a header in a struct: the only place that knows their names.
+ *
+ * Empty strings and zeros are left out when written. Identities and digests are lower-case hex.
+ */
+#ifndef META_H
+#define META_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "form/header.h"
+#include "form/key.h"
+
+enum kind { KIND_CHECKPOINT, KIND_DELTA, KIND_STATE, KIND_OUTER, KIND_SHARD, KIND_SUM, KIND_FRAGMENT, KIND_MANIFEST };
+const char *kind_name(enum kind k); /* "checkpoint", "delta", "state", "outer", "shard", ... */
+
+struct meta {
+	enum kind kind;
+	char run[33];      /* run id: 32 hex digits */
+	char model[65];    /* model digest: configuration and layout, see model_digest in round/run.h */
+	uint64_t round;    /* outer steps so far (checkpoint); the round answered (delta) */
+	uint64_t step;     /* global step: of the checkpoint; of the base (delta, state) */
+	uint64_t tokens;   /* trained so far (checkpoint); in this delta since base (delta) */
+	uint64_t seed;
+	char merge[65];    /* checkpoint, outer: digest of base, answers and rule that made it; pairs the two */
+	/* delta and state */
+	char base[65];     /* identity of the checkpoint it starts from */
+	char learner[KEY_NAME + 1];
+	uint64_t steps;    /* inner steps since base */
+	double loss_first, loss_last, loss_mean; /* training loss, nats a token; NaN-free, 0 when steps is 0 */
+	char shard[65];    /* identity of the data */
+	uint64_t cursor;   /* samples drawn from it so far */
+	uint64_t context;  /* tokens a sample */
+};
+
+int meta_read(struct meta *m, const struct header *h) ERR_MUST;
+int meta_write(const struct meta *m, struct header *h) ERR_MUST;
+/* ERR_DATA unless the kind is the wanted one: "is a delta, not a checkpoint". */
+int meta_want(const struct meta *m, enum kind want) ERR_MUST;
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * shard - a run of token ids in a sealed file (.tok), read at random.
+ *
+ * One tensor `tokens` (u8, u16 or u32 by vocabulary), small slices. Header keys: vocab, part, parts (1-based
+ * place in its split; `valid` for a holdout), bytes (of the text it came from; 0 unknown), block.
+ * Larger than memory is fine: a sample is read by pread through the index and verified (an mmap would
+ * answer a truncated file with SIGBUS).
+ */
+#ifndef SHARD_H
+#define SHARD_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "form/frame.h"
+
+struct shard_info {
+	uint32_t vocab;
+	uint64_t tokens, bytes, block;
+	uint64_t part, parts; /* 0: not part of a split (or the holdout) */
+};
+
+struct shard;
+int shard_open(struct shard **out, const char *path, const struct trust *trust) ERR_MUST;
+void shard_close(struct shard *s);
+const struct shard_info *shard_info(const struct shard *s);
+const digest *shard_id(const struct shard *s);
+/* n ids from position `at`; ERR_DATA when they are not all there, or an id is not below vocab. Not for two
+ * threads at once on one shard. */
+int shard_read(struct shard *s, uint32_t *out, uint64_t at, size_t n) ERR_MUST;
+
+/* Writing: the number of tokens is known beforehand. */
+struct shard_writer;
+int shard_create(struct shard_writer **out, int fd, const struct shard_info *info, const struct sig_secret *key)
+	ERR_MUST;
+int shard_write(struct shard_writer *w, const uint32_t *ids, size_t n) ERR_MUST;
+int shard_write_bytes(struct shard_writer *w, const uint8_t *bytes, size_t n) ERR_MUST; /* vocab <= 256 */
+int shard_finish(struct shard_writer *w, digest *id) ERR_MUST;
+void shard_writer_free(struct shard_writer *w);
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * zs - one block in, one zstd frame out, and back with its exact size known beforehand. The only
+ * file that includes zstd.h.
+ */
+#ifndef ZS_H
+#define ZS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* A context per thread: contexts are big and reused. Zeroed memory is ready to use. */
+struct zs {
+	void *pack, *unpack;
+};
+void zs_release(struct zs *z);
+size_t zs_bound(size_t n); /* room that n bytes can need when compressed */
+/* *out_n is the room on entry, the size on return. Same input, same level: same bytes. */
+int zs_pack(struct zs *z, void *out, size_t *out_n, const void *in, size_t n, int level) ERR_MUST;
+/* Exactly n bytes come out of exactly one frame of in_n bytes, or ERR_DATA. Window limited to n. */
+int zs_unpack(struct zs *z, void *out, size_t n, const void *in, size_t in_n) ERR_MUST;
+
+#endif
