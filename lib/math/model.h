@@ -1,0 +1,73 @@
+/*
+ * model - a decoder-only transformer of the Llama family: configuration, layout, loss and gradients.
+ *
+ *     x = embed[ids]
+ *     each layer:  x += Wo attn(rope(Wq n), rope(Wk n), Wv n), n = rmsnorm(x)
+ *                  x += Wdown (silu(Wgate m) * Wup m),         m = rmsnorm(x)
+ *     logits = Whead rmsnorm(x)          (Whead = embed when tied)
+ *
+ * Touvron et al. 2023 (2302.13971); rotary halves and tensor names as in Hugging Face's Llama, so that import and
+ * export need no renaming. Parameters are one flat array in table order (model_layout); q, k, v and gate, up are
+ * neighbours, so each group is one product.
+ */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/conf.h"
+#include "base/pool.h"
+#include "base/tensor.h"
+#include "math/real.h"
+
+struct model_conf {
+	uint32_t vocab, d_model, layers, heads, kv_heads, head_dim, ff;
+	uint32_t context; /* longest sequence it is meant for */
+	bool tied;
+	double rope_theta, norm_eps, init_std;
+	uint32_t experts; /* 0: dense. Others are refused until mixture of experts is there. */
+};
+
+/* NULL-terminated names of the configuration keys. */
+extern const char *const model_keys[];
+/* Preset "tiny", "small" or "medium" as lines of configuration (model and training keys), or NULL. */
+const char *model_preset(const char *name);
+/* Reads and checks; missing keys get defaults (vocab 256, kv_heads = heads, head_dim = d_model / heads, tied yes, ...).
+ * ERR_DATA names key and contradiction. */
+int model_conf_read(struct model_conf *c, const struct conf *from) ERR_MUST;
+int model_conf_write(const struct model_conf *c, struct conf *to) ERR_MUST; /* every key, resolved */
+
+/* The table of tensors, in order, encoding f32. */
+int model_layout(const struct model_conf *c, struct tensors *out) ERR_MUST;
+/* n initial values of tensor number t from element `first`: norms 1, matrices normal(0, init_std); a pure function,
+ * the same bits on any machine. */
+void model_init_slice(const struct model_conf *c, const struct tensors *layout, uint64_t seed, uint32_t t, uint64_t first,
+	float *out, uint64_t n);
+
+struct model;
+
+/*
+ * Buffers for sequences of up to `context` tokens, batches processed by the threads of `pool` (NULL: one), each
+ * taking whole sequences. train: gradients too. All memory is allocated here. The pool stays the caller's.
+ */
+int model_open(struct model **out, const struct model_conf *c, int context, bool train, struct pool *pool) ERR_MUST;
+void model_close(struct model *m);
+const struct tensors *model_tensors(const struct model *m);
+uint64_t model_size(const struct model *m); /* number of parameters */
+real *model_params(struct model *m);        /* (model_size) */
+real *model_grads(struct model *m);         /* (model_size), after model_backward; valid until the next call */
+
+/*
+ * ids (B, T+1): inputs are [0, T), targets [1, T+1). Ids must be below vocab (the caller's shard has checked).
+ * *loss: mean over B*T of -ln p, in double, summed in fixed order. model_backward also leaves the gradient of that mean
+ * in model_grads. Same inputs and pool size: same bits.
+ */
+int model_forward(struct model *m, double *loss, const uint32_t *ids, int B, int T) ERR_MUST;
+int model_backward(struct model *m, double *loss, const uint32_t *ids, int B, int T) ERR_MUST;
+/* Sum (not mean) of -ln p over the T targets of each of B sequences, kept apart: sums (B). For evaluation. */
+int model_losses(struct model *m, double *sums, const uint32_t *ids, int B, int T) ERR_MUST;
+/* Logits (V) after the last of n <= context ids. */
+int model_logits(struct model *m, real *logits, const uint32_t *ids, int n) ERR_MUST;
+
+#endif
