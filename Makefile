@@ -20,14 +20,15 @@ unit_src := $(wildcard tests/unit/*.c)
 unit_exe := $(unit_src:tests/unit/%.c=$(BUILD)/unit/%)
 archive := $(BUILD)/libdiloco.a
 
-all: $(bin_exe)
+all: $(archive) $(bin_exe)
 
 $(BUILD)/lib/%.o: lib/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(STD) $(CFLAGS) $(WARN) $(WERROR) -MMD -MP -c -o $@ $<
 
 $(archive): $(lib_obj)
-	$(AR) rcs $@ $?
+	@rm -f $@
+	$(AR) rcs $@ $^
 
 $(BINDIR)/%: bin/%.c $(archive)
 	@mkdir -p $(@D) $(BUILD)/bin
