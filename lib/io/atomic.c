@@ -191,3 +191,31 @@ int atomic_commit_keep(struct atomic *a)
 {
 	return publish(a, true);
 }
+
+/* Gives the file its name unless somebody has it: 0, or 1. Where neither links nor an exclusive
+ * rename are to be had, two at the same instant are not told apart. */
+static int claim(const struct atomic *a)
+{
+	struct stat st;
+
+	if (link(a->temp, a->path) == 0)
+		return 0;
+	if (errno != EEXIST &&
+	    renameat2(AT_FDCWD, a->temp, AT_FDCWD, a->path, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno == EEXIST || lstat(a->path, &st) == 0)
+		return 1;
+	return rename(a->temp, a->path) == 0 ? 0 : err_sys("%s", a->path);
+}
+
+int atomic_commit_new(struct atomic *a)
+{
+	int rc = settle(a);
+
+	if (rc == 0)
+		rc = claim(a);
+	if (rc == 0)
+		rc = sync_directory(a->path);
+	atomic_abort(a); /* a second link to the temporary name goes, the file stays */
+	return rc;
+}
