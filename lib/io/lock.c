@@ -1,0 +1,70 @@
+#include "io/lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static bool no_locks_here(int e)
+{
+	return e == ENOLCK || e == ENOSYS || e == ENOTSUP || e == EINVAL;
+}
+
+/* Who wrote the lock file last: the holder, unless it is just now doing so. */
+static int busy(int fd, const char *path)
+{
+	char holder[32] = "";
+
+	if (pread(fd, holder, sizeof holder - 1, 0) < 0)
+		holder[0] = '\0';
+	holder[strspn(holder, "0123456789")] = '\0';
+	if (!holder[0])
+		return err_set(ERR_BUSY, "%s: in use by another process", path);
+	return err_set(ERR_BUSY, "%s: in use by process %s", path, holder);
+}
+
+/* For the message of others only: that it cannot be written does no harm. */
+static void sign(int fd)
+{
+	char text[32];
+	int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+
+	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) < 0)
+		return;
+}
+
+int lock_take(struct lock *l, const char *path)
+{
+	char *name;
+	int rc = 0;
+
+	*l = (struct lock)LOCK_INIT;
+	if (asprintf(&name, "%s.lock", path) < 0)
+		return err_nomem();
+	l->fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+	if (l->fd < 0)
+		rc = err_sys("%s", name);
+	free(name);
+	if (rc < 0)
+		return rc;
+	if (flock(l->fd, LOCK_EX | LOCK_NB) == 0) {
+		l->held = true;
+		sign(l->fd);
+		return 0;
+	}
+	if (no_locks_here(errno))
+		return 0;
+	rc = errno == EWOULDBLOCK ? busy(l->fd, path) : err_sys("%s", path);
+	lock_release(l);
+	return rc;
+}
+
+void lock_release(struct lock *l)
+{
+	if (l->fd >= 0)
+		close(l->fd);
+	*l = (struct lock)LOCK_INIT;
+}
