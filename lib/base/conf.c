@@ -206,6 +206,18 @@ int conf_set_f64(struct conf *c, const char *key, double value)
 	return conf_set(c, key, text);
 }
 
+void conf_unset(struct conf *c, const char *key)
+{
+	struct conf_item *item = find(c, key);
+
+	if (!item)
+		return;
+	free(item->key);
+	free(item->value);
+	c->n--;
+	memmove(item, item + 1, (size_t)(&c->v[c->n] - item) * sizeof *item);
+}
+
 /* Puts where the item was written before the sentence. */
 static int at_item(const struct conf_item *item, int code)
 {

@@ -36,6 +36,7 @@ const char *conf_get(const struct conf *c, const char *key);
 int conf_set(struct conf *c, const char *key, const char *value) ERR_MUST;
 int conf_set_u64(struct conf *c, const char *key, uint64_t value) ERR_MUST;
 int conf_set_f64(struct conf *c, const char *key, double value) ERR_MUST;
+void conf_unset(struct conf *c, const char *key); /* harmless when it is not there */
 /* Typed reads: 1 found, 0 absent (*out untouched), ERR_DATA bad or out of [min, max],
  * with a sentence that names line, key and range. */
 int conf_u64(const struct conf *c, const char *key, uint64_t min, uint64_t max, uint64_t *out)
