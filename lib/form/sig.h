@@ -47,6 +47,8 @@ void sig_hex(char *out, const uint8_t *bytes, size_t n);
 int sig_unhex(uint8_t *bytes, size_t n, const char *hex) ERR_MUST;
 /* Fingerprint of a key: first 16 bytes of BLAKE2b-256("dl key" || key), as 32 hex digits. */
 void sig_fingerprint(char out[33], const struct sig_public *p);
+/* Room for n bytes in base64 with padding and NUL; cap is at least that. */
+#define SIG_BASE64(n) (((n) + 2) / 3 * 4 + 1)
 void sig_base64(char *out, size_t cap, const uint8_t *bytes, size_t n);
 int sig_unbase64(uint8_t *bytes, size_t n, const char *text) ERR_MUST; /* exactly n bytes */
 

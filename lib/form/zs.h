@@ -18,7 +18,7 @@ void zs_release(struct zs *z);
 size_t zs_bound(size_t n); /* room that n bytes can need when compressed */
 /* *out_n is the room on entry, the size on return. Same input, same level: same bytes. */
 int zs_pack(struct zs *z, void *out, size_t *out_n, const void *in, size_t n, int level) ERR_MUST;
-/* Exactly n bytes come out of exactly one frame of in_n bytes, or ERR_DATA. Window limited to n. */
+/* Exactly n bytes come out of exactly one frame of in_n bytes, or ERR_DATA. Allocates no window. */
 int zs_unpack(struct zs *z, void *out, size_t n, const void *in, size_t in_n) ERR_MUST;
 
 #endif
