@@ -24,10 +24,13 @@ void codec_decode(const struct tensor *t, float *value, float *rest, const uint8
 /*
  * base - local as value + rest with  (float)((double)base - value - rest) == local  exactly, whatever
  * the magnitudes: value = fl(base - local), and rest is zero where value alone restores local, else
- * the fewest bits that do, so it compresses to almost nothing. Finite inputs; a non-finite local gives
- * a non-finite value.
+ * a few bits that do, so it compresses to almost nothing. (Zero is restored as +0: == knows no sign.)
+ * Finite inputs; a non-finite base or local gives a non-finite value and rest 0. Needs the usual rounding, and
+ * denormals not flushed to zero.
  */
 void codec_difference(float *value, float *rest, const float *base, const float *local, size_t n);
+/* n integers from this machine's byte order to the file's, and back. */
+void codec_order(const struct tensor *t, void *out, const void *in, size_t n);
 void codec_bf16_round(float *out, const float *in, size_t n);
 
 #endif
