@@ -1,7 +1,7 @@
 /*
  * meta - the well-known keys of a header in a struct: the only place that knows their names.
  *
- * Empty strings and zeros are left out when written. Identities and digests are lower-case hex.
+ * Empty strings and zeros are left out when written, and taken out where they were. Identities and digests are lower-case hex.
  */
 #ifndef META_H
 #define META_H

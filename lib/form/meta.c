@@ -1,0 +1,163 @@
+#include "form/meta.h"
+
+#include <float.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/say.h"
+
+static const char *const kinds[] = {
+	[KIND_CHECKPOINT] = "checkpoint",
+	[KIND_DELTA] = "delta",
+	[KIND_STATE] = "state",
+	[KIND_OUTER] = "outer",
+	[KIND_SHARD] = "shard",
+	[KIND_SUM] = "sum",
+	[KIND_FRAGMENT] = "fragment",
+	[KIND_MANIFEST] = "manifest",
+};
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+enum type { HEX32, HEX64, NAME, WHOLE, REAL };
+
+/* The keys in the order they are written. */
+static const struct field {
+	const char *key;
+	enum type type;
+	size_t offset;
+} fields[] = {
+	{ "run", HEX32, offsetof(struct meta, run) },
+	{ "model", HEX64, offsetof(struct meta, model) },
+	{ "round", WHOLE, offsetof(struct meta, round) },
+	{ "step", WHOLE, offsetof(struct meta, step) },
+	{ "tokens", WHOLE, offsetof(struct meta, tokens) },
+	{ "seed", WHOLE, offsetof(struct meta, seed) },
+	{ "merge", HEX64, offsetof(struct meta, merge) },
+	{ "base", HEX64, offsetof(struct meta, base) },
+	{ "learner", NAME, offsetof(struct meta, learner) },
+	{ "steps", WHOLE, offsetof(struct meta, steps) },
+	{ "loss_first", REAL, offsetof(struct meta, loss_first) },
+	{ "loss_last", REAL, offsetof(struct meta, loss_last) },
+	{ "loss_mean", REAL, offsetof(struct meta, loss_mean) },
+	{ "shard", HEX64, offsetof(struct meta, shard) },
+	{ "cursor", WHOLE, offsetof(struct meta, cursor) },
+	{ "context", WHOLE, offsetof(struct meta, context) },
+};
+
+const char *kind_name(enum kind k)
+{
+	return kinds[k];
+}
+
+static int kind_parse(const char *text, enum kind *out)
+{
+	char shown[80];
+
+	for (size_t i = 0; i < COUNT(kinds); i++)
+		if (strcmp(text, kinds[i]) == 0) {
+			*out = (enum kind)i;
+			return 0;
+		}
+	say_escape(shown, sizeof shown, text);
+	return err_set(ERR_DATA, "unknown kind of file '%s'", shown);
+}
+
+/* `to` has room for digits + 1. */
+static int read_hex(char *to, const char *key, const char *text, size_t digits)
+{
+	if (strlen(text) != digits || strspn(text, "0123456789abcdef") != digits)
+		return err_set(ERR_DATA, "key '%s' is not %zu hex digits", key, digits);
+	memcpy(to, text, digits + 1);
+	return 0;
+}
+
+static int read_name(char *to, const char *key, const char *text)
+{
+	if (key_name_check(key, text) < 0)
+		return ERR_DATA; /* the sentence is right; but the user did not type it */
+	memcpy(to, text, strlen(text) + 1);
+	return 0;
+}
+
+static int read_field(void *to, const struct field *f, const struct conf *keys)
+{
+	const char *text = conf_get(keys, f->key);
+	int rc = 0;
+
+	if (!text)
+		return 0;
+	switch (f->type) {
+	case HEX32: return read_hex(to, f->key, text, 32);
+	case HEX64: return read_hex(to, f->key, text, 64);
+	case NAME: return read_name(to, f->key, text);
+	case WHOLE: rc = conf_u64(keys, f->key, 0, UINT64_MAX, to); break;
+	case REAL: rc = conf_f64(keys, f->key, -DBL_MAX, DBL_MAX, to); break;
+	}
+	return rc < 0 ? rc : 0;
+}
+
+int meta_read(struct meta *m, const struct header *h)
+{
+	const char *kind = conf_get(&h->keys, "kind");
+	int rc;
+
+	*m = (struct meta){ .round = 0 };
+	if (!kind)
+		return err_set(ERR_DATA, "header does not say what kind of file this is");
+	if ((rc = kind_parse(kind, &m->kind)) < 0)
+		return rc;
+	for (size_t i = 0; i < COUNT(fields); i++)
+		if ((rc = read_field((char *)m + fields[i].offset, &fields[i], &h->keys)) < 0)
+			return rc;
+	return 0;
+}
+
+static int write_field(const void *from, const struct field *f, struct conf *keys)
+{
+	uint64_t whole;
+	double real;
+
+	switch (f->type) {
+	case WHOLE:
+		memcpy(&whole, from, sizeof whole);
+		if (whole)
+			return conf_set_u64(keys, f->key, whole);
+		break;
+	case REAL:
+		memcpy(&real, from, sizeof real);
+		if (real != 0)
+			return conf_set_f64(keys, f->key, real);
+		break;
+	case HEX32:
+	case HEX64:
+	case NAME:
+		if (*(const char *)from)
+			return conf_set(keys, f->key, from);
+		break;
+	}
+	conf_unset(keys, f->key);
+	return 0;
+}
+
+int meta_write(const struct meta *m, struct header *h)
+{
+	int rc = conf_set(&h->keys, "kind", kind_name(m->kind));
+
+	for (size_t i = 0; i < COUNT(fields) && rc == 0; i++)
+		rc = write_field((const char *)m + fields[i].offset, &fields[i], &h->keys);
+	return rc;
+}
+
+static const char *article(enum kind k)
+{
+	return strchr("aeiou", kind_name(k)[0]) ? "an" : "a";
+}
+
+int meta_want(const struct meta *m, enum kind want)
+{
+	if (m->kind == want)
+		return 0;
+	return err_set(ERR_DATA, "is %s %s, not %s %s", article(m->kind), kind_name(m->kind), article(want),
+		kind_name(want));
+}
