@@ -3,11 +3,12 @@
  *
  * NAME.pub: one line, "dl-key-1 BASE64 NAME". NAME.key: one line, "dl-secret-1 BASE64 NAME", mode
  * 0600; one that others can read is refused with the remedy. A trailing newline, CRLF or none are
- * all accepted. NAME is [A-Za-z0-9._-]{1,64}, not starting with '.' or '-'.
+ * all accepted. NAME is [A-Za-z0-9._-]{1,64}, not starting with '.' or '-'. The name in the line
+ * counts, so a key file may be moved and renamed.
  *
  * The signing key: `path` (option -k), else $DL_KEY, else CONFIG/default.key, made on first use
- * (atomically: two programs starting together agree on one). CONFIG is $XDG_CONFIG_HOME/dl, else
- * $HOME/.config/dl.
+ * (atomically: two programs starting together agree on one) and named after the host. CONFIG is
+ * $XDG_CONFIG_HOME/dl, else $HOME/.config/dl. An empty variable counts as none.
  */
 #ifndef KEY_H
 #define KEY_H
@@ -29,13 +30,26 @@ struct key {
 
 /* 0 or ERR_USAGE: names of keys, learners, runs. `what` is the noun for the message. */
 int key_name_check(const char *what, const char *name) ERR_MUST;
+/* Where CONFIG is, there or not; ERR_IO when the environment does not say. */
+int key_config_path(struct buf *out) ERR_MUST;
 int key_config_dir(struct buf *out) ERR_MUST; /* made (0700) when missing */
-/* Writes STEM.key and STEM.pub; never over an existing key. */
+
+/* Writes STEM.key and STEM.pub, named by the last part of STEM; never over an existing file. */
 int key_generate(const char *stem) ERR_MUST;
+/* CONFIG/default.key and .pub: 0 made now, 1 there already. */
+int key_generate_default(void) ERR_MUST;
 int key_load(struct key *k, const char *path) ERR_MUST;
-int key_load_pub(struct key_pub *p, const char *path) ERR_MUST;
 int key_find(struct key *k, const char *path) ERR_MUST;
-int key_pub_text(const struct key_pub *p, struct buf *out) ERR_MUST; /* the one line */
+/* Public keys, one a line, blank lines and those that start with '#' passed over; at least one.
+ * The caller frees *v. */
+int key_load_pubs(struct key_pub **v, size_t *n, const char *path) ERR_MUST;
+int key_load_pub(struct key_pub *p, const char *path) ERR_MUST; /* exactly one */
+void key_public(struct key_pub *p, const struct key *k);
+
+/* One line of text with or without its end; n may count NULs, which are refused. */
+int key_parse(struct key *k, const char *line, size_t n) ERR_MUST;
+int key_pub_parse(struct key_pub *p, const char *line, size_t n) ERR_MUST;
+int key_pub_text(const struct key_pub *p, struct buf *out) ERR_MUST; /* the one line, with its end */
 void key_wipe(struct key *k);
 
 #endif

@@ -1,11 +1,13 @@
 /*
  * trust - whose seals count.
  *
- * From `path` (option -T: a .pub file or a directory of them), else $DL_TRUST, else CONFIG/trust; and
- * always one's own key. A directory holds NAME.pub for each trusted key, the file name being what
- * this user calls it, and `revoked`: one fingerprint a line, which overrules everything, one's own
- * key too. Entries that are not regular files named *.pub are passed over; a .pub that makes no
- * sense is an error that names it, and so is a `revoked` that can't be read.
+ * From `path` (option -T: a directory, or a file of public keys), else $DL_TRUST, else
+ * CONFIG/trust; and always one's own key. A directory holds NAME.pub for each trusted key, the file
+ * name being what this user calls it, and `revoked`: one fingerprint a line (then perhaps a comment
+ * after '#'), which overrules everything, one's own key too. What the user revoked in CONFIG/trust
+ * counts wherever the keys come from. Entries not called *.pub, or called .*, or that are not
+ * regular files are passed over; a .pub that makes no sense is an error that names it, and so is a
+ * `revoked` that can't be read.
  */
 #ifndef TRUST_H
 #define TRUST_H
@@ -16,18 +18,23 @@
 #include "base/err.h"
 #include "form/key.h"
 
+#define TRUST_PRINT 33 /* a fingerprint and its NUL */
+
 struct trust_entry {
 	struct key_pub key;
-	bool revoked;
+	bool own, revoked;
 };
 struct trust {
 	struct trust_entry *v;
 	size_t n;
-	char (*revoked)[33]; /* fingerprints */
+	char (*revoked)[TRUST_PRINT]; /* fingerprints */
 	size_t revoked_n;
 };
 
-/* own may be NULL. */
+/* The directory that `path` or the environment names, else CONFIG/trust (there or not), for
+ * trust_add and trust_revoke. */
+int trust_where(struct buf *dir, const char *path) ERR_MUST;
+/* own may be NULL. On failure *t is empty. */
 int trust_load(struct trust *t, const char *path, const struct key *own) ERR_MUST;
 void trust_release(struct trust *t);
 /* 0, or ERR_AUTH: "signed by 0123456789abcdef..., which is not trusted (dl-key trust FILE.pub)". *name
@@ -35,7 +42,13 @@ void trust_release(struct trust *t);
 int trust_judge(const struct trust *t, const struct sig_public *signer, const char **name) ERR_MUST;
 /* The key known here under this name, or NULL. */
 const struct sig_public *trust_named(const struct trust *t, const char *name);
+
+/* Changes to a directory, which is made when missing. Adding a key that is there under this name is
+ * fine; another key of the name is refused unless the old one is revoked; so is a revoked key. */
 int trust_add(const char *dir, const struct key_pub *key) ERR_MUST;
 int trust_revoke(const char *dir, const char *name_or_fingerprint) ERR_MUST;
+
+/* Adds the fingerprints of a `revoked` file's text. */
+int trust_parse_revoked(struct trust *t, const char *text, size_t n) ERR_MUST;
 
 #endif

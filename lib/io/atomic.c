@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/fd.h"
+
 #define TEMP_TRIES 100
 #define TEMP_BASE 200 /* characters of the name kept in the temporary one, below NAME_MAX */
 
@@ -218,4 +220,19 @@ int atomic_commit_new(struct atomic *a)
 		rc = sync_directory(a->path);
 	atomic_abort(a); /* a second link to the temporary name goes, the file stays */
 	return rc;
+}
+
+int atomic_put(const char *path, mode_t mode, const void *bytes, size_t n,
+	       int (*commit)(struct atomic *a))
+{
+	struct atomic file;
+	int rc = atomic_open(&file, path, mode);
+
+	if (rc < 0)
+		return rc;
+	rc = fd_write(file.fd, bytes, n);
+	if (rc == 0)
+		return commit(&file);
+	atomic_abort(&file);
+	return err_at(rc, "%s", path);
 }

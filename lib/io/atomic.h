@@ -30,5 +30,8 @@ int atomic_commit_keep(struct atomic *a) ERR_MUST;
 /* As commit, but a file that is there stays as it is: then 1, and the temporary one is gone. */
 int atomic_commit_new(struct atomic *a) ERR_MUST;
 void atomic_abort(struct atomic *a);
+/* A whole file from memory, published by one of the commits above; returns what that returns. */
+int atomic_put(const char *path, mode_t mode, const void *bytes, size_t n,
+	       int (*commit)(struct atomic *a)) ERR_MUST;
 
 #endif

@@ -1,0 +1,433 @@
+#include "form/trust.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/conf.h"
+#include "base/say.h"
+#include "io/atomic.h"
+#include "io/dir.h"
+#include "io/fd.h"
+#include "io/lock.h"
+
+#define REVOKED_LIMIT ((size_t)1 << 20)
+
+void trust_release(struct trust *t)
+{
+	free(t->v);
+	free(t->revoked);
+	*t = (struct trust){ 0 };
+}
+
+static int push(struct trust *t, const struct key_pub *key, bool own)
+{
+	struct trust_entry *v = realloc(t->v, (t->n + 1) * sizeof *v);
+
+	if (!v)
+		return err_nomem();
+	t->v = v;
+	v[t->n++] = (struct trust_entry){ .key = *key, .own = own };
+	return 0;
+}
+
+static bool same_key(const struct sig_public *a, const struct sig_public *b)
+{
+	return memcmp(a, b, sizeof *a) == 0;
+}
+
+static bool is_revoked(const struct trust *t, const char *print)
+{
+	for (size_t i = 0; i < t->revoked_n; i++)
+		if (strcmp(t->revoked[i], print) == 0)
+			return true;
+	return false;
+}
+
+/* ---- DIR/revoked ---- */
+
+static bool blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* Adds the fingerprint at the beginning of a line, if there is one. */
+static int parse_revoked_line(struct trust *t, const char *line, size_t n)
+{
+	uint8_t bytes[(TRUST_PRINT - 1) / 2];
+	char word[TRUST_PRINT], (*v)[TRUST_PRINT];
+	size_t length = 0, at;
+
+	while (n && blank(line[n - 1]))
+		n--;
+	if (n == 0 || line[0] == '#')
+		return 0;
+	while (length < n && !blank(line[length]))
+		length++;
+	for (at = length; at < n && blank(line[at]);)
+		at++;
+	if (length != sizeof word - 1 || (at < n && line[at] != '#'))
+		return err_set(ERR_DATA, "not a fingerprint of %zu hex digits", sizeof word - 1);
+	memcpy(word, line, length);
+	word[length] = '\0';
+	if (sig_unhex(bytes, sizeof bytes, word) < 0)
+		return err_set(ERR_DATA, "not a fingerprint of %zu hex digits", sizeof word - 1);
+	v = realloc(t->revoked, (t->revoked_n + 1) * sizeof *v);
+	if (!v)
+		return err_nomem();
+	t->revoked = v;
+	sig_hex(v[t->revoked_n++], bytes, sizeof bytes); /* lower case now */
+	return 0;
+}
+
+int trust_parse_revoked(struct trust *t, const char *text, size_t n)
+{
+	const char *end = text + n, *next;
+	int line = 1;
+
+	for (const char *at = text; at < end; at = next, line++) {
+		const char *stop = memchr(at, '\n', (size_t)(end - at));
+		int rc;
+
+		next = stop ? stop + 1 : end;
+		rc = parse_revoked_line(t, at, (size_t)((stop ? stop : end) - at));
+		if (rc < 0)
+			return err_at(rc, "line %d", line);
+	}
+	return 0;
+}
+
+/* The text of DIR/revoked, empty when there is none. Only its absence is one: anything else that
+ * keeps it from being read must not bring a revoked key back. */
+static int read_revoked(const char *path, struct buf *text)
+{
+	struct stat st;
+	int fd, rc;
+
+	if (lstat(path, &st) < 0)
+		return errno == ENOENT || errno == ENOTDIR ? 0 : err_sys("%s", path);
+	rc = fd_open_in(path, &fd);
+	if (rc < 0)
+		return rc;
+	rc = fd_slurp(fd, REVOKED_LIMIT, text);
+	close(fd);
+	return rc < 0 ? err_at(rc, "%s", path) : 0;
+}
+
+static int load_revoked(struct trust *t, const char *dir)
+{
+	struct buf path = BUF_INIT, text = BUF_INIT;
+	int rc = buf_fmt(&path, "%s/revoked", dir);
+
+	if (rc == 0)
+		rc = read_revoked(path.data, &text);
+	if (rc == 0 && (rc = trust_parse_revoked(t, text.data, text.len)) < 0)
+		rc = err_at(rc, "%s", path.data);
+	buf_release(&path);
+	buf_release(&text);
+	return rc;
+}
+
+/* ---- DIR/NAME.pub ---- */
+
+static int is_pub(const struct dirent *e)
+{
+	size_t n = strlen(e->d_name);
+
+	return e->d_name[0] != '.' && n > 4 && strcmp(e->d_name + n - 4, ".pub") == 0;
+}
+
+static int load_entry(struct trust *t, const char *dir, const char *file)
+{
+	struct buf path = BUF_INIT;
+	struct key_pub key;
+	struct stat st;
+	char name[256];
+	int rc = buf_fmt(&path, "%s/%s", dir, file);
+
+	snprintf(name, sizeof name, "%.*s", (int)strlen(file) - 4, file);
+	if (rc == 0 && stat(path.data, &st) == 0 && S_ISREG(st.st_mode)) {
+		rc = key_load_pub(&key, path.data);
+		if (rc == 0 && key_name_check("key", name) < 0)
+			rc = err_at(ERR_DATA, "%s", path.data);
+		if (rc == 0) {
+			memcpy(key.name, name, strlen(name) + 1);
+			rc = push(t, &key, false);
+		}
+	}
+	buf_release(&path);
+	return rc;
+}
+
+static int load_entries(struct trust *t, const char *dir)
+{
+	struct dirent **list;
+	int n = scandir(dir, &list, is_pub, alphasort), rc = 0;
+
+	if (n < 0)
+		return err_sys("%s", dir);
+	for (int i = 0; i < n; i++) {
+		if (rc == 0)
+			rc = load_entry(t, dir, list[i]->d_name);
+		free(list[i]);
+	}
+	free(list);
+	return rc;
+}
+
+/* A directory that may not be there yet. */
+static int load_directory(struct trust *t, const char *dir)
+{
+	struct stat st;
+	int rc;
+
+	if (lstat(dir, &st) < 0 && errno == ENOENT)
+		return 0;
+	rc = load_entries(t, dir);
+	return rc < 0 ? rc : load_revoked(t, dir);
+}
+
+static int load_file(struct trust *t, const char *path)
+{
+	struct key_pub *v;
+	size_t n;
+	int rc = key_load_pubs(&v, &n, path);
+
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = push(t, &v[i], false);
+	free(v);
+	return rc;
+}
+
+static int load_given(struct trust *t, const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		return load_directory(t, path);
+	return load_file(t, path);
+}
+
+static const char *given_path(const char *path)
+{
+	const char *env = getenv("DL_TRUST");
+
+	return path ? path : env && *env ? env : NULL;
+}
+
+/* CONFIG/trust; without a home there is none, and nothing in it to respect. */
+static int load_user(struct trust *t, bool entries)
+{
+	struct buf dir = BUF_INIT;
+	int rc = 0;
+
+	if (key_config_path(&dir) == 0) {
+		rc = buf_str(&dir, "/trust");
+		if (rc == 0)
+			rc = entries ? load_directory(t, dir.data) : load_revoked(t, dir.data);
+	}
+	buf_release(&dir);
+	return rc;
+}
+
+int trust_load(struct trust *t, const char *path, const struct key *own)
+{
+	struct key_pub self;
+	char print[TRUST_PRINT];
+	int rc = 0;
+
+	*t = (struct trust){ 0 };
+	path = given_path(path);
+	if (path)
+		rc = load_given(t, path);
+	if (rc == 0)
+		rc = load_user(t, !path);
+	if (rc == 0 && own) {
+		key_public(&self, own);
+		rc = push(t, &self, true);
+	}
+	for (size_t i = 0; rc == 0 && i < t->n; i++) {
+		sig_fingerprint(print, &t->v[i].key.pub);
+		t->v[i].revoked = is_revoked(t, print);
+	}
+	if (rc < 0)
+		trust_release(t);
+	return rc;
+}
+
+/* ---- asking ---- */
+
+int trust_judge(const struct trust *t, const struct sig_public *signer, const char **name)
+{
+	const struct trust_entry *found = NULL;
+	char print[TRUST_PRINT];
+
+	for (size_t i = 0; i < t->n && !found; i++)
+		if (same_key(&t->v[i].key.pub, signer))
+			found = &t->v[i];
+	sig_fingerprint(print, signer);
+	if (is_revoked(t, print))
+		return err_set(ERR_AUTH, "signed by %s%s%s, which is revoked", print,
+			       found ? " " : "", found ? found->key.name : "");
+	if (!found)
+		return err_set(ERR_AUTH,
+			       "signed by %s, which is not trusted (dl-key trust FILE.pub)", print);
+	if (name)
+		*name = found->key.name;
+	return 0;
+}
+
+static const struct trust_entry *find_name(const struct trust *t, const char *name)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (strcmp(t->v[i].key.name, name) == 0)
+			return &t->v[i];
+	return NULL;
+}
+
+const struct sig_public *trust_named(const struct trust *t, const char *name)
+{
+	const struct trust_entry *e = find_name(t, name);
+
+	return e && !e->revoked ? &e->key.pub : NULL;
+}
+
+/* ---- changing ---- */
+
+int trust_where(struct buf *dir, const char *path)
+{
+	int rc;
+
+	path = given_path(path);
+	if (path) {
+		buf_clear(dir);
+		return buf_str(dir, path);
+	}
+	rc = key_config_path(dir);
+	return rc < 0 ? rc : buf_str(dir, "/trust");
+}
+
+/* 1: it is there under this name. 0: it may be added, *replace when over a revoked one. */
+static int may_add(const struct trust *t, const struct key_pub *key, bool *replace)
+{
+	const struct trust_entry *have = find_name(t, key->name);
+	char print[TRUST_PRINT];
+
+	*replace = false;
+	sig_fingerprint(print, &key->pub);
+	if (is_revoked(t, print))
+		return err_set(ERR_AUTH, "the key %s of '%s' is revoked here: "
+			       "take it out of the file 'revoked' to trust it again", print, key->name);
+	if (!have || have->own)
+		return 0;
+	if (same_key(&have->key.pub, &key->pub))
+		return 1;
+	sig_fingerprint(print, &have->key.pub);
+	*replace = is_revoked(t, print);
+	if (*replace)
+		return 0;
+	return err_set(ERR_DATA, "another key (%s) is called '%s' here: revoke that one first, or give "
+		       "the new one its own name (--name)", print, key->name);
+}
+
+int trust_add(const char *dir, const struct key_pub *key)
+{
+	struct buf path = BUF_INIT, text = BUF_INIT;
+	struct trust t = { 0 };
+	bool replace = false;
+	int rc = key_name_check("key", key->name);
+
+	if (rc == 0)
+		rc = dir_make(dir, 0700);
+	if (rc == 0)
+		rc = load_directory(&t, dir);
+	if (rc == 0)
+		rc = may_add(&t, key, &replace);
+	if (rc == 0)
+		rc = buf_fmt(&path, "%s/%s.pub", dir, key->name);
+	if (rc == 0)
+		rc = key_pub_text(key, &text);
+	if (rc == 0 && path.len) {
+		rc = atomic_put(path.data, 0644, text.data, text.len,
+				replace ? atomic_commit : atomic_commit_new);
+		if (rc == 1)
+			rc = err_set(ERR_BUSY, "%s: appeared just now: try again", path.data);
+	}
+	trust_release(&t);
+	buf_release(&path);
+	buf_release(&text);
+	return rc < 0 ? rc : 0;
+}
+
+/* The fingerprint of a name known in t, or of digits given as such. */
+static int resolve(const struct trust *t, const char *who, char print[TRUST_PRINT])
+{
+	const struct trust_entry *e = find_name(t, who);
+	uint8_t bytes[(TRUST_PRINT - 1) / 2];
+	const char *near, **names;
+	char shown[80];
+
+	if (e) {
+		sig_fingerprint(print, &e->key.pub);
+		return 0;
+	}
+	if (sig_unhex(bytes, sizeof bytes, who) == 0) {
+		sig_hex(print, bytes, sizeof bytes);
+		return 0;
+	}
+	names = calloc(t->n + 1, sizeof *names);
+	if (!names)
+		return err_nomem();
+	for (size_t i = 0; i < t->n; i++)
+		names[i] = t->v[i].key.name;
+	near = conf_nearest(who, names);
+	say_escape(shown, sizeof shown, who);
+	free(names);
+	return err_set(ERR_DATA, "no key is called '%s' here%s%s%s", shown,
+		       near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+/* Rewrites DIR/revoked with one more line; the caller holds its lock. */
+static int append_revoked(const char *path, const char *who, const char *print)
+{
+	struct buf text = BUF_INIT;
+	int rc = read_revoked(path, &text);
+
+	if (rc == 0 && text.len && text.data[text.len - 1] != '\n')
+		rc = buf_str(&text, "\n");
+	if (rc == 0)
+		rc = strcmp(who, print) == 0 ? buf_fmt(&text, "%s\n", print)
+					     : buf_fmt(&text, "%s # %s\n", print, who);
+	if (rc == 0)
+		rc = atomic_put(path, 0644, text.data, text.len, atomic_commit);
+	buf_release(&text);
+	return rc;
+}
+
+int trust_revoke(const char *dir, const char *who)
+{
+	struct lock lock = LOCK_INIT;
+	struct buf path = BUF_INIT;
+	struct trust t = { 0 };
+	char print[TRUST_PRINT];
+	int rc = dir_make(dir, 0700);
+
+	if (rc == 0)
+		rc = buf_fmt(&path, "%s/revoked", dir);
+	if (rc == 0)
+		rc = lock_take(&lock, path.data);
+	if (rc == 0)
+		rc = load_directory(&t, dir);
+	if (rc == 0)
+		rc = resolve(&t, who, print);
+	if (rc == 0 && !is_revoked(&t, print))
+		rc = append_revoked(path.data, who, print);
+	lock_release(&lock);
+	trust_release(&t);
+	buf_release(&path);
+	return rc;
+}
