@@ -1,5 +1,5 @@
 /*
- * model - a decoder-only transformer of the Llama family: configuration, layout, loss and gradients.
+ * model - a decoder-only transformer of the Llama family: loss and gradients.
  *
  *     x = embed[ids]
  *     each layer:  x += Wo attn(rope(Wq n), rope(Wk n), Wv n), n = rmsnorm(x)
@@ -16,34 +16,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/conf.h"
 #include "base/pool.h"
 #include "base/tensor.h"
+#include "math/model_conf.h"
 #include "math/real.h"
-
-struct model_conf {
-	uint32_t vocab, d_model, layers, heads, kv_heads, head_dim, ff;
-	uint32_t context; /* longest sequence it is meant for */
-	bool tied;
-	double rope_theta, norm_eps, init_std;
-	uint32_t experts; /* 0: dense. Others are refused until mixture of experts is there. */
-};
-
-/* NULL-terminated names of the configuration keys. */
-extern const char *const model_keys[];
-/* Preset "tiny", "small" or "medium" as lines of configuration (model and training keys), or NULL. */
-const char *model_preset(const char *name);
-/* Reads and checks; missing keys get defaults (vocab 256, kv_heads = heads, head_dim = d_model / heads, tied yes, ...).
- * ERR_DATA names key and contradiction. */
-int model_conf_read(struct model_conf *c, const struct conf *from) ERR_MUST;
-int model_conf_write(const struct model_conf *c, struct conf *to) ERR_MUST; /* every key, resolved */
-
-/* The table of tensors, in order, encoding f32. */
-int model_layout(const struct model_conf *c, struct tensors *out) ERR_MUST;
-/* n initial values of tensor number t from element `first`: norms 1, matrices normal(0, init_std); a pure function,
- * the same bits on any machine. */
-void model_init_slice(const struct model_conf *c, const struct tensors *layout, uint64_t seed, uint32_t t, uint64_t first,
-	float *out, uint64_t n);
 
 struct model;
 

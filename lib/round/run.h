@@ -8,7 +8,7 @@
 #include "form/header.h"
 #include "form/meta.h"
 #include "math/model.h"
-#include "math/sched.h"
+#include "math/train_conf.h"
 
 /* 64 hex digits: BLAKE2b-256 of the resolved model keys and the table of names, dtypes and shapes. */
 int run_model_digest(char out[65], const struct model_conf *c, const struct tensors *layout) ERR_MUST;

@@ -1,0 +1,166 @@
+#include "math/model_conf.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/rng.h"
+
+const char *const model_keys[] = { "vocab", "d_model", "layers", "heads", "kv_heads", "head_dim", "ff", "context",
+	"tied", "rope_theta", "norm_eps", "init_std", "experts", NULL };
+
+#define TRAINING \
+	"lr_min 0.1\nwarmup 40\nsteps 768\nbeta1 0.9\nbeta2 0.95\neps 1e-8\nweight_decay 0.1\nclip 1\nbatch 8\n"
+
+static const struct { const char *name, *text; } presets[] = {
+	{ "tiny", "vocab 256\nd_model 128\nlayers 4\nheads 4\nff 384\ncontext 128\ntied yes\nlr 3e-3\n" TRAINING },
+	{ "small", "vocab 8192\nd_model 256\nlayers 6\nheads 8\nff 704\ncontext 256\ntied yes\nlr 1e-3\n" TRAINING },
+	{ "medium", "vocab 256\nd_model 384\nlayers 6\nheads 6\nff 1024\ncontext 256\ntied yes\nlr 1e-3\n" TRAINING },
+};
+
+const char *model_preset(const char *name)
+{
+	for (size_t i = 0; i < sizeof(presets) / sizeof(presets[0]); i++)
+		if (strcmp(presets[i].name, name) == 0)
+			return presets[i].text;
+	return NULL;
+}
+
+/* A whole number of the configuration; absent: *value as it is, an error when that is 0 and less than min. */
+static int read_u32(const struct conf *from, const char *key, uint32_t min, uint32_t max, uint32_t *value)
+{
+	uint64_t v = *value;
+	int rc = conf_u64(from, key, min, max, &v);
+
+	if (rc < 0)
+		return rc;
+	if (rc == 0 && v < min)
+		return err_set(ERR_DATA, "key '%s' is missing", key);
+	*value = (uint32_t)v;
+	return 0;
+}
+
+static int read_sizes(struct model_conf *c, const struct conf *from)
+{
+	int rc;
+
+	if ((rc = read_u32(from, "vocab", 2, 1 << 24, &c->vocab)) < 0 ||
+		(rc = read_u32(from, "d_model", 1, 1 << 16, &c->d_model)) < 0 ||
+		(rc = read_u32(from, "layers", 1, 1 << 12, &c->layers)) < 0 ||
+		(rc = read_u32(from, "heads", 1, 1 << 12, &c->heads)) < 0)
+		return rc;
+	c->kv_heads = c->heads;
+	c->head_dim = c->d_model / c->heads;
+	c->ff = (8 * c->d_model / 3 + 63) / 64 * 64;
+	if (!conf_get(from, "head_dim") && c->d_model % c->heads)
+		return err_set(ERR_DATA, "d_model %u is not a multiple of heads %u (or give head_dim)", c->d_model, c->heads);
+	if ((rc = read_u32(from, "kv_heads", 1, 1 << 12, &c->kv_heads)) < 0 ||
+		(rc = read_u32(from, "head_dim", 1, 1 << 12, &c->head_dim)) < 0 ||
+		(rc = read_u32(from, "ff", 1, 1 << 18, &c->ff)) < 0 ||
+		(rc = read_u32(from, "context", 1, MODEL_CONTEXT_MAX, &c->context)) < 0 ||
+		(rc = read_u32(from, "experts", 0, 1 << 12, &c->experts)) < 0)
+		return rc;
+	return 0;
+}
+
+static int read_rest(struct model_conf *c, const struct conf *from)
+{
+	int tied = c->tied, rc;
+
+	if ((rc = conf_bool(from, "tied", &tied)) < 0 ||
+		(rc = conf_f64(from, "rope_theta", 1, 1e12, &c->rope_theta)) < 0 ||
+		(rc = conf_f64(from, "norm_eps", 1e-12, 1, &c->norm_eps)) < 0 ||
+		(rc = conf_f64(from, "init_std", 0, 10, &c->init_std)) < 0)
+		return rc;
+	c->tied = tied;
+	return 0;
+}
+
+int model_conf_read(struct model_conf *c, const struct conf *from)
+{
+	int rc;
+
+	*c = (struct model_conf){ .vocab = 256, .context = MODEL_CONTEXT, .tied = true, .rope_theta = 10000, .norm_eps = 1e-5,
+		.init_std = 0.02 };
+	if ((rc = read_sizes(c, from)) < 0 || (rc = read_rest(c, from)) < 0)
+		return rc;
+	if (c->heads % c->kv_heads)
+		return err_set(ERR_DATA, "heads %u is not a multiple of kv_heads %u", c->heads, c->kv_heads);
+	if (c->head_dim % 2)
+		return err_set(ERR_DATA, "head_dim %u is odd: rotary embeddings turn pairs of channels", c->head_dim);
+	if (c->experts)
+		return err_set(ERR_DATA, "experts %u: this version knows dense models (experts 0) only", c->experts);
+	return 0;
+}
+
+int model_conf_write(const struct model_conf *c, struct conf *to)
+{
+	const struct { const char *key; uint32_t value; } sizes[] = {
+		{ "vocab", c->vocab }, { "d_model", c->d_model }, { "layers", c->layers }, { "heads", c->heads },
+		{ "kv_heads", c->kv_heads }, { "head_dim", c->head_dim }, { "ff", c->ff }, { "context", c->context },
+		{ "experts", c->experts },
+	};
+	int rc;
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		if ((rc = conf_set_u64(to, sizes[i].key, sizes[i].value)) < 0)
+			return rc;
+	if ((rc = conf_set(to, "tied", c->tied ? "yes" : "no")) < 0 ||
+		(rc = conf_set_f64(to, "rope_theta", c->rope_theta)) < 0 ||
+		(rc = conf_set_f64(to, "norm_eps", c->norm_eps)) < 0 ||
+		(rc = conf_set_f64(to, "init_std", c->init_std)) < 0)
+		return rc;
+	return 0;
+}
+
+/* A matrix, or a vector when cols is 0. layer < 0: not part of one. */
+static int push(struct tensors *out, int layer, const char *name, uint64_t rows, uint64_t cols)
+{
+	struct tensor t = { .dtype = DTYPE_F32, .enc = ENC_F32, .rank = cols ? 2 : 1, .dim = { rows, cols } };
+
+	if (layer < 0)
+		snprintf(t.name, sizeof(t.name), "%s.weight", name);
+	else
+		snprintf(t.name, sizeof(t.name), "model.layers.%d.%s.weight", layer, name);
+	return tensors_push(out, &t);
+}
+
+static int push_layer(struct tensors *out, const struct model_conf *c, int layer)
+{
+	const uint64_t C = c->d_model, F = c->ff;
+	const uint64_t q = (uint64_t)c->heads * c->head_dim, kv = (uint64_t)c->kv_heads * c->head_dim;
+	const struct { const char *name; uint64_t rows, cols; } parts[] = {
+		{ "input_layernorm", C, 0 }, { "self_attn.q_proj", q, C }, { "self_attn.k_proj", kv, C },
+		{ "self_attn.v_proj", kv, C }, { "self_attn.o_proj", C, q }, { "post_attention_layernorm", C, 0 },
+		{ "mlp.gate_proj", F, C }, { "mlp.up_proj", F, C }, { "mlp.down_proj", C, F },
+	};
+	int rc;
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if ((rc = push(out, layer, parts[i].name, parts[i].rows, parts[i].cols)) < 0)
+			return rc;
+	return 0;
+}
+
+int model_layout(const struct model_conf *c, struct tensors *out)
+{
+	int rc;
+
+	if ((rc = push(out, -1, "model.embed_tokens", c->vocab, c->d_model)) < 0)
+		return rc;
+	for (uint32_t l = 0; l < c->layers; l++)
+		if ((rc = push_layer(out, c, (int)l)) < 0)
+			return rc;
+	if ((rc = push(out, -1, "model.norm", c->d_model, 0)) < 0)
+		return rc;
+	return c->tied ? 0 : push(out, -1, "lm_head", c->vocab, c->d_model);
+}
+
+void model_init_slice(const struct model_conf *c, const struct tensors *layout, uint64_t seed, uint32_t t, uint64_t first,
+	float *out, uint64_t n)
+{
+	const struct tensor *tensor = &layout->v[t];
+	const uint64_t stream = rng_stream(tensor->name);
+
+	for (uint64_t i = 0; i < n; i++)
+		out[i] = tensor->rank < 2 ? 1 : (float)(rng_normal_at(seed, stream, first + i) * c->init_std);
+}
