@@ -25,6 +25,7 @@ int shard_open(struct shard **out, const char *path, const struct trust *trust) 
 void shard_close(struct shard *s);
 const struct shard_info *shard_info(const struct shard *s);
 const digest *shard_id(const struct shard *s);
+const char *shard_name(const struct shard *s); /* the path it was opened by, for messages */
 /* n ids from position `at`; ERR_DATA when they are not all there, or an id is not below vocab. Not for two
  * threads at once on one shard. */
 int shard_read(struct shard *s, uint32_t *out, uint64_t at, size_t n) ERR_MUST;
