@@ -1,9 +1,17 @@
 /*
- * learner - the inner loop: from a checkpoint, some steps of AdamW on a shard, to a delta and a saved state.
+ * learner - the inner loop: from a checkpoint, some steps of AdamW on a shard, to a delta.
  *
- * State (kind state): AdamW moments m and v for every tensor, counters, data position, and, while a call is under way (saved every
- * so often), the local parameters and running losses, so that a killed learner run again on the same base goes on and answers with
- * the same bytes as one that was never killed.
+ *     learner_open     checkpoint, shard and state into memory
+ *     learner_train    steps, with the state saved every so often
+ *     learner_answer   the delta, to a descriptor
+ *     learner_save     the state, once the delta is out
+ *
+ * Progress counts from the base: a learner that was killed, stopped or ran out of time and is run
+ * again on the same base with its state goes on where the state was, and its delta has the same
+ * bytes as if nothing had happened, however often the state was saved. Killed between answer and
+ * save, it repeats the same delta, which a merge counts once.
+ *
+ * Same checkpoint, shard, state, settings, key and number of threads: same bytes.
  */
 #ifndef LEARNER_H
 #define LEARNER_H
@@ -21,28 +29,34 @@
 #include "form/trust.h"
 
 struct learner_conf {
-	const char *name;          /* [A-Za-z0-9._-]{1,64}; NULL: fingerprint of the key and part of the shard */
-	uint64_t steps;            /* inner steps to run; UINT64_MAX: until the time is up */
-	double seconds;            /* time limit; 0: none */
-	uint64_t batch, context;   /* 0: the checkpoint's */
-	double lr;                 /* 0: the checkpoint's */
-	uint64_t save_every;       /* steps between saves of the state under way; 0: never */
-	enum encoding encoding;    /* of the delta: f32r (exact), f32, bf16 */
-	const char *metrics;       /* TSV to append to, or NULL */
-	bool (*stop)(void *ctx);   /* polled between steps */
-	void *stop_ctx;
+	const char *name;       /* [A-Za-z0-9._-]{1,64}; NULL: learner_name */
+	uint64_t steps;         /* from the base; UINT64_MAX: until the time is up */
+	double seconds;         /* time limit, from learner_open; 0: none */
+	uint64_t batch, context; /* 0: the checkpoint's */
+	double lr;              /* peak rate; 0: the checkpoint's */
+	const char *state;      /* path of the state; NULL: none is kept; a missing file: fresh */
+	double save_every;      /* seconds between saves of the state under way */
+	enum encoding encoding; /* of the delta: f32r (exact), f32, bf16 */
+	const char *metrics;    /* TSV to append to, or NULL */
+	int (*stop)(void);      /* not 0: end at the next step; may be NULL */
 };
 
+/* What a learner without a name is called: 8 digits of the key's fingerprint, '-', and the shard's
+ * part of its split, or 8 digits of its identity when it is no part of one. Machines with keys of
+ * their own, and learners on different shards, never meet under one name. */
+void learner_name(char out[KEY_NAME + 1], const struct key *key, const struct shard *shard);
+
 struct learner;
-/* Loads checkpoint (consumes the reader's stream), shard and state (path NULL: none; missing file: fresh). */
-int learner_open(struct learner **out, const struct learner_conf *c, struct frame_reader *ckpt, struct shard *shard,
-	const char *state, const struct key *key, const struct trust *trust, struct pool *pool, struct clock clock,
-	struct say *say) ERR_MUST;
-/* Runs to the end, the time limit or the request to stop. ERR_DATA when the loss or gradient is not finite. */
+/* Reads the checkpoint to its verified end. All but `out` stay the caller's, until learner_close. */
+int learner_open(struct learner **out, const struct learner_conf *c, struct frame_reader *ckpt,
+	struct shard *shard, const struct key *key, const struct trust *trust, struct pool *pool,
+	struct clock clock, struct say *say) ERR_MUST;
+/* Runs to the last step, the time limit or the request to stop. ERR_DATA, naming the step, when
+ * loss or gradient is not finite: there is nothing to answer then. */
 int learner_train(struct learner *l) ERR_MUST;
-/* Writes the delta, then saves the state: killed in between, the next run repeats the same delta, which a merge counts once.
- * ERR_AGAIN when no step was made: nothing is written. */
+/* ERR_AGAIN, and nothing written, when no step was made. */
 int learner_answer(struct learner *l, int fd) ERR_MUST;
+int learner_save(struct learner *l) ERR_MUST;
 void learner_close(struct learner *l);
 
 #endif

@@ -1,0 +1,454 @@
+#include "round/learner.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "form/ckpt.h"
+#include "form/codec.h"
+#include "form/meta.h"
+#include "math/adamw.h"
+#include "math/merge.h"
+#include "math/model.h"
+#include "math/sched.h"
+#include "round/feed.h"
+#include "round/learner_state.h"
+#include "round/metrics.h"
+#include "round/run.h"
+
+#define BATCH_MAX 65536
+
+struct learner {
+	struct learner_conf conf;
+	struct train_conf train; /* with conf's overrides */
+	const struct key *key;
+	struct pool *pool;
+	struct clock clock;
+	struct say *say;
+
+	struct model *model;
+	float *base;   /* (N): parameters of the checkpoint; the model holds the local ones */
+	uint32_t *ids; /* (B, T+1) */
+	struct feed feed;
+	struct learner_state state;
+	struct metrics metrics;
+
+	double opened, begun, saved; /* times: of open, of the first step, of the last save */
+	uint64_t steps_now, tokens_now; /* made since `begun` */
+	bool unsaved;
+};
+
+/* ---- opening ---- */
+
+void learner_name(char out[KEY_NAME + 1], const struct key *key, const struct shard *shard)
+{
+	const struct shard_info *info = shard_info(shard);
+	char print[33], id[9];
+
+	sig_fingerprint(print, &key->secret.pub);
+	sig_hex(id, shard_id(shard)->b, 4);
+	if (info->parts)
+		snprintf(out, KEY_NAME + 1, "%.8s-%" PRIu64, print, info->part);
+	else
+		snprintf(out, KEY_NAME + 1, "%.8s-%s", print, id);
+}
+
+static int override_conf(struct learner *l, const struct model_conf *mc)
+{
+	const struct learner_conf *c = &l->conf;
+
+	if (c->batch)
+		l->train.batch = c->batch;
+	if (c->context)
+		l->train.context = c->context;
+	if (c->lr > 0)
+		l->train.sched.lr = c->lr;
+	if (l->train.context > mc->context)
+		return err_set(ERR_USAGE, "context of %" PRIu64 " tokens is longer than the model's %" PRIu32,
+			l->train.context, mc->context);
+	if (l->train.batch > BATCH_MAX)
+		return err_set(ERR_USAGE, "batch of %" PRIu64 " samples is larger than %d", l->train.batch,
+			BATCH_MAX);
+	return 0;
+}
+
+/* Configuration, memory, and the parameters up to the verified end of the checkpoint. */
+static int load_checkpoint(struct learner *l, struct frame_reader *ckpt, struct meta *meta,
+	struct model_conf *mc)
+{
+	const struct header *h = frame_header(ckpt);
+	uint64_t n;
+	int rc;
+
+	if ((rc = meta_read(meta, h)) < 0)
+		return rc;
+	if ((rc = meta_want(meta, KIND_CHECKPOINT)) < 0)
+		return rc;
+	if ((rc = run_conf_read(mc, &l->train, h)) < 0)
+		return rc;
+	if ((rc = override_conf(l, mc)) < 0)
+		return rc;
+	if ((rc = model_open(&l->model, mc, (int)l->train.context, true, l->pool)) < 0)
+		return rc;
+	n = model_size(l->model);
+	l->base = malloc(n * sizeof *l->base);
+	l->ids = malloc(l->train.batch * (l->train.context + 1) * sizeof *l->ids);
+	if (!l->base || !l->ids)
+		return err_nomem();
+	if ((rc = ckpt_read(ckpt, model_params(l->model))) < 0)
+		return rc;
+	memcpy(l->base, model_params(l->model), n * sizeof *l->base);
+	return 0;
+}
+
+/* The meta of a learner on this checkpoint and shard that has done nothing yet. */
+static int begin_meta(struct meta *m, const struct learner *l, const struct meta *of_base,
+	const struct frame_reader *ckpt, const char *name)
+{
+	digest id;
+	int rc;
+
+	if ((rc = frame_id(ckpt, &id)) < 0)
+		return rc;
+	*m = (struct meta){ .kind = KIND_STATE, .round = of_base->round, .step = of_base->step,
+		.seed = of_base->seed, .context = l->train.context };
+	memcpy(m->run, of_base->run, sizeof m->run);
+	memcpy(m->model, of_base->model, sizeof m->model);
+	sig_hex(m->base, id.b, sizeof id.b);
+	sig_hex(m->shard, shard_id(l->feed.shard)->b, SIG_DIGEST);
+	snprintf(m->learner, sizeof m->learner, "%s", name);
+	return 0;
+}
+
+static void tell_start(const struct learner *l)
+{
+	const struct meta *m = &l->state.meta;
+
+	if (l->state.on_disk && m->cursor == 0)
+		say_note(l->say, "%s: from another shard or context: the data begins anew", l->conf.state);
+	if (m->steps)
+		say_note(l->say, "%s: going on after %" PRIu64 " steps", l->conf.state, m->steps);
+	say_note(l->say, "learner %s, batch %" PRIu64 " x %" PRIu64 " tokens, %" PRIu64
+		" samples an epoch, epoch %" PRIu64, m->learner, l->train.batch, l->train.context,
+		l->feed.order.samples, feed_epoch(&l->feed) + 1);
+}
+
+static int open_all(struct learner *l, struct frame_reader *ckpt, struct shard *shard,
+	const struct trust *trust)
+{
+	char name[KEY_NAME + 1];
+	struct model_conf mc;
+	struct meta of_base, begin;
+	int rc;
+
+	if (l->conf.name)
+		snprintf(name, sizeof name, "%s", l->conf.name);
+	else
+		learner_name(name, l->key, shard);
+	if ((rc = load_checkpoint(l, ckpt, &of_base, &mc)) < 0)
+		return err_at(rc, "%s", frame_name(ckpt));
+	rc = feed_init(&l->feed, shard, of_base.seed, name, l->train.context, mc.vocab);
+	if (rc < 0)
+		return err_at(rc, "%s", shard_name(shard));
+	if ((rc = begin_meta(&begin, l, &of_base, ckpt, name)) < 0)
+		return rc;
+	rc = learner_state_open(&l->state, l->conf.state, &begin, model_tensors(l->model),
+		model_params(l->model), trust, l->pool);
+	if (rc < 0)
+		return rc;
+	l->feed.cursor = l->state.meta.cursor;
+	if (l->conf.metrics && (rc = metrics_open(&l->metrics, l->conf.metrics)) < 0)
+		return rc;
+	tell_start(l);
+	return 0;
+}
+
+int learner_open(struct learner **out, const struct learner_conf *c, struct frame_reader *ckpt,
+	struct shard *shard, const struct key *key, const struct trust *trust, struct pool *pool,
+	struct clock clock, struct say *say)
+{
+	struct learner *l;
+	int rc;
+
+	if (c->name && (rc = key_name_check("learner", c->name)) < 0)
+		return rc;
+	l = calloc(1, sizeof *l);
+	if (!l)
+		return err_nomem();
+	l->conf = *c;
+	l->key = key;
+	l->pool = pool;
+	l->clock = clock;
+	l->say = say;
+	l->metrics = (struct metrics)METRICS_INIT;
+	l->opened = clock_now(&clock);
+	if ((rc = open_all(l, ckpt, shard, trust)) < 0) {
+		learner_close(l);
+		return rc;
+	}
+	*out = l;
+	return 0;
+}
+
+void learner_close(struct learner *l)
+{
+	if (!l)
+		return;
+	metrics_close(&l->metrics);
+	learner_state_close(&l->state);
+	model_close(l->model);
+	free(l->base);
+	free(l->ids);
+	free(l);
+}
+
+/* ---- training ---- */
+
+static double rate_of(const struct learner *l)
+{
+	const struct meta *m = &l->state.meta;
+
+	return sched_rate(&l->train.sched, m->step + m->steps);
+}
+
+/* One batch forward and backward, and the update. Nothing but the model's gradients and the place
+ * in the data has changed when it fails. */
+static int learn_batch(struct learner *l, struct metrics_row *row)
+{
+	const struct adamw_conf *a = &l->train.adamw;
+	uint64_t batch = l->train.batch, n = model_size(l->model);
+	struct learner_state *s = &l->state;
+	real *grads = model_grads(l->model);
+	double scale;
+	int rc;
+
+	if ((rc = feed_draw(&l->feed, l->ids, batch)) < 0)
+		return rc;
+	rc = model_backward(l->model, &row->loss, l->ids, (int)batch, (int)l->train.context);
+	if (rc < 0)
+		return rc;
+	row->lr = rate_of(l);
+	row->grad_norm = adamw_norm(grads, n, l->pool);
+	if (!isfinite(row->loss) || !isfinite(row->grad_norm))
+		return err_set(ERR_DATA, "step %" PRIu64 ": %s is not finite: try a lower rate than %g",
+			s->meta.step + s->meta.steps + 1, isfinite(row->loss) ? "gradient" : "loss",
+			l->train.sched.lr);
+	scale = a->clip > 0 && row->grad_norm > a->clip ? a->clip / row->grad_norm : 1;
+	adamw_step(s->local, s->m, s->v, grads, s->layout, a, row->lr, scale, ++s->updates, l->pool);
+	return 0;
+}
+
+static void count_step(struct learner *l, double loss)
+{
+	struct meta *m = &l->state.meta;
+	uint64_t tokens = l->train.batch * l->train.context;
+
+	if (m->steps == 0)
+		m->loss_first = loss;
+	m->loss_last = loss;
+	l->state.loss_sum += loss;
+	m->steps++;
+	m->tokens += tokens;
+	m->cursor = l->feed.cursor;
+	l->steps_now++;
+	l->tokens_now += tokens;
+	l->unsaved = true;
+}
+
+/* Metrics are for people: a full disk under them does not cost the work done. */
+static void record(struct learner *l, struct metrics_row *row, double seconds)
+{
+	const struct meta *m = &l->state.meta;
+
+	row->global_step = m->step + m->steps;
+	row->step = m->steps;
+	row->tokens = m->tokens;
+	row->tokens_per_s = (double)(l->train.batch * l->train.context) / fmax(seconds, 1e-9);
+	if (metrics_add(&l->metrics, row) < 0) {
+		say_warn(l->say, "%s: %s: no more metrics from here", l->conf.metrics, err_text());
+		metrics_close(&l->metrics);
+	}
+}
+
+/* Seconds to the last step or the time limit, whichever comes first. */
+static double time_left(const struct learner *l, double now)
+{
+	double left = HUGE_VAL, limit;
+
+	if (l->conf.steps != UINT64_MAX)
+		left = (double)(l->conf.steps - l->state.meta.steps) * (now - l->begun) / (double)l->steps_now;
+	if (l->conf.seconds > 0) {
+		limit = l->opened + l->conf.seconds - now;
+		left = fmin(left, fmax(limit, 0));
+	}
+	return left;
+}
+
+static void tell_progress(struct learner *l, double loss, double now)
+{
+	unsigned long left = (unsigned long)fmin(time_left(l, now), 1e9);
+	char of[32] = "";
+
+	if (l->conf.steps != UINT64_MAX)
+		snprintf(of, sizeof of, "/%" PRIu64, l->conf.steps);
+	say_progress(l->say, "step %" PRIu64 "%s, loss %.4f, %.0f tokens/s, %lu:%02lu:%02lu left",
+		l->state.meta.steps, of, loss, (double)l->tokens_now / fmax(now - l->begun, 1e-9),
+		left / 3600, left / 60 % 60, left % 60);
+}
+
+static int learn_step(struct learner *l)
+{
+	struct metrics_row row = { 0 };
+	double before = clock_now(&l->clock), now;
+	int rc = learn_batch(l, &row);
+
+	if (rc < 0)
+		return rc;
+	count_step(l, row.loss);
+	now = clock_now(&l->clock);
+	record(l, &row, now - before);
+	if (say_due(l->say))
+		tell_progress(l, row.loss, now);
+	return 0;
+}
+
+/* A disk that is full for a while does not stop the training; another process on the same state does. */
+static int save_if_due(struct learner *l)
+{
+	double now = clock_now(&l->clock);
+	int rc;
+
+	if (!l->conf.state || now - l->saved < l->conf.save_every)
+		return 0;
+	rc = learner_save(l);
+	if (rc == ERR_BUSY)
+		return rc;
+	if (rc < 0)
+		say_warn(l->say, "%s: state not saved, training goes on", err_text());
+	l->saved = clock_now(&l->clock);
+	return 0;
+}
+
+static bool time_to_end(const struct learner *l)
+{
+	if (l->state.meta.steps >= l->conf.steps)
+		return true;
+	if (l->conf.stop && l->conf.stop())
+		return true;
+	return l->conf.seconds > 0 && clock_now(&l->clock) - l->opened >= l->conf.seconds;
+}
+
+int learner_train(struct learner *l)
+{
+	int rc = 0;
+
+	l->begun = l->saved = clock_now(&l->clock);
+	while (rc == 0 && !time_to_end(l)) {
+		rc = learn_step(l);
+		if (rc == 0)
+			rc = save_if_due(l);
+	}
+	say_progress_end(l->say);
+	return rc;
+}
+
+int learner_save(struct learner *l)
+{
+	int rc;
+
+	if (!l->unsaved)
+		return 0;
+	rc = learner_state_save(&l->state, &l->key->secret, l->pool);
+	if (rc == 0)
+		l->unsaved = false;
+	return rc;
+}
+
+/* ---- the delta ---- */
+
+static int delta_header(const struct learner *l, struct header *h)
+{
+	struct meta m = l->state.meta;
+	size_t i;
+	int rc;
+
+	m.kind = KIND_DELTA;
+	m.loss_mean = l->state.loss_sum / (double)m.steps;
+	if ((rc = meta_write(&m, h)) < 0)
+		return rc;
+	if ((rc = tensors_copy(&h->tensors, l->state.layout)) < 0)
+		return rc;
+	for (i = 0; i < h->tensors.n; i++)
+		h->tensors.v[i].enc = l->conf.encoding;
+	return 0;
+}
+
+/* base - local for one tensor, a slice at a time. work: (2, FRAME_ELEMS_PAIR). */
+static int write_difference(const struct learner *l, struct frame_writer *w, const struct tensor *t,
+	uint64_t start, float *work)
+{
+	const float *base = l->base + start, *local = l->state.local + start;
+	float *rest = l->conf.encoding == ENC_F32R ? work + FRAME_ELEMS_PAIR : NULL;
+	uint64_t at;
+	size_t n;
+	int rc;
+
+	for (at = 0; at < t->count; at += n) {
+		n = t->count - at < FRAME_ELEMS_PAIR ? t->count - at : FRAME_ELEMS_PAIR;
+		codec_difference(work, work + FRAME_ELEMS_PAIR, base + at, local + at, n);
+		if ((rc = frame_write(w, work, rest, n)) < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int write_differences(const struct learner *l, struct frame_writer *w)
+{
+	float *work = malloc(2 * FRAME_ELEMS_PAIR * sizeof *work);
+	uint64_t start = 0;
+	size_t i;
+	int rc = work ? 0 : err_nomem();
+
+	for (i = 0; rc == 0 && i < l->state.layout->n; i++) {
+		rc = write_difference(l, w, &l->state.layout->v[i], start, work);
+		start += l->state.layout->v[i].count;
+	}
+	free(work);
+	return rc;
+}
+
+/* Before the first byte goes out: a last step may have gone wrong without a loss to show it. */
+static int check_finite(const struct learner *l)
+{
+	size_t n = model_size(l->model), bad;
+
+	merge_norm2(l->state.local, NULL, n, &bad);
+	if (bad == n)
+		return 0;
+	return err_set(ERR_DATA, "step %" PRIu64 ": parameter %zu is not finite: try a lower rate than %g",
+		l->state.meta.step + l->state.meta.steps, bad, l->train.sched.lr);
+}
+
+int learner_answer(struct learner *l, int fd)
+{
+	struct frame_writer *w = NULL;
+	struct header h = { 0 };
+	int rc;
+
+	if (l->state.meta.steps == 0)
+		return err_set(ERR_AGAIN, "stopped before the first step: no delta");
+	if ((rc = check_finite(l)) < 0)
+		return rc;
+	rc = delta_header(l, &h);
+	if (rc == 0)
+		rc = frame_create(&w, fd, &h, &l->key->secret, l->pool);
+	header_release(&h);
+	if (rc == 0)
+		rc = write_differences(l, w);
+	if (rc == 0)
+		rc = frame_finish(w, NULL);
+	frame_writer_free(w);
+	return rc;
+}

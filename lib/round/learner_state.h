@@ -1,0 +1,53 @@
+/*
+ * learner_state - what a learner keeps from call to call, and across its own death.
+ *
+ * AdamW moments and their step count, the place in the data, and how far it has come from its
+ * base: parameters, steps, tokens and running losses. One sealed file of kind state, see
+ * dl-state(5). A state whose base is the checkpoint at hand goes on where it stopped; for another
+ * base only moments and place are kept.
+ *
+ * The file is locked from open to close. It is replaced only while it still is what this process
+ * read or wrote last, which tells two learners apart where a file system has no locks.
+ */
+#ifndef LEARNER_STATE_H
+#define LEARNER_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/pool.h"
+#include "base/tensor.h"
+#include "form/meta.h"
+#include "form/sig.h"
+#include "form/trust.h"
+#include "io/lock.h"
+
+struct learner_state {
+	struct meta meta;       /* kind state; steps, tokens and losses since meta.base */
+	uint64_t updates;       /* AdamW steps in all: its bias correction */
+	double loss_sum;        /* over meta.steps */
+	float *m, *v;           /* moments, flat in the order of layout; owned */
+	float *local;           /* parameters reached; the caller's */
+
+	const struct tensors *layout; /* of the model; the caller's */
+	const struct trust *trust;    /* the caller's */
+	const char *path;       /* NULL: nothing is kept; the caller's */
+	struct lock lock;
+	bool on_disk;           /* a file is there, and is `id` */
+	digest id;
+};
+
+/*
+ * `begin` is the meta of a learner that has done nothing yet; `local` holds the parameters of its
+ * base and gets those reached so far when the file at `path` started from the same base. A missing
+ * file is a fresh start. The place in the data is kept for the same shard and context only.
+ * ERR_BUSY while another process uses the file; ERR_DATA for a state of another run, model or
+ * learner. After an error, too, learner_state_close.
+ */
+int learner_state_open(struct learner_state *s, const char *path, const struct meta *begin,
+	const struct tensors *layout, float *local, const struct trust *trust, struct pool *pool) ERR_MUST;
+/* Replaces the file, durably. ERR_BUSY when it is no longer the one this process knows. */
+int learner_state_save(struct learner_state *s, const struct sig_secret *key, struct pool *pool) ERR_MUST;
+void learner_state_close(struct learner_state *s);
+
+#endif
