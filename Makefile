@@ -1,52 +1,143 @@
-# dl tools.  make, make check, make install PREFIX= DESTDIR=; see README.md.
+# dl tools.  make; make check; make install [PREFIX=/usr/local] [DESTDIR=].
+#
+# make sanitize   everything that check runs, under ASan and UBSan, in build/asan
+# make tsan       the same under the thread sanitizer, in build/tsan
+# make fuzz       each parser for FUZZ_SECONDS with libFuzzer (clang), in build/fuzz
+# make bench      speeds and ratios of this machine
+# make lint       floors, headers alone, shell scripts, manual pages, complete triples
 
 CC      ?= cc
 CFLAGS  ?= -O2 -g
 PREFIX  ?= /usr/local
 BUILD   ?= build
 BINDIR  ?= bin
+FUZZ_CC ?= clang
+FUZZ_SECONDS ?= 60
 
 WARN = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
        -Wwrite-strings -Wundef -Wvla -Wformat=2 -Wcast-qual
 # -ffp-contract=off: merges and codecs give the same bytes on every machine.
 STD  = -std=c11 -D_GNU_SOURCE -Ilib -ffp-contract=off -pthread
 LIBS = -lopenblas -lzstd -lsodium -lm -pthread
+compile = $(CC) $(CPPFLAGS) $(STD) $(CFLAGS) $(SANITIZE) $(WARN) $(WERROR) -MMD -MP
+libs = $(LDFLAGS) $(LIBS)
 
-lib_src := $(wildcard lib/*/*.c)
-lib_obj := $(lib_src:lib/%.c=$(BUILD)/lib/%.o)
-bin_src := $(wildcard bin/*.c)
-bin_exe := $(bin_src:bin/%.c=$(BINDIR)/%)
-unit_src := $(wildcard tests/unit/*.c)
-unit_exe := $(unit_src:tests/unit/%.c=$(BUILD)/unit/%)
-archive := $(BUILD)/libdiloco.a
+lib_src  := $(wildcard lib/*/*.c)
+lib_obj  := $(lib_src:lib/%.c=$(BUILD)/lib/%.o)
+archive  := $(BUILD)/libdiloco.a
+# The same mathematics in double precision, for tests that compare with finite differences.
+f64_obj  := $(patsubst lib/%.c,$(BUILD)/double/%.o,$(wildcard lib/math/*.c))
+programs := $(patsubst bin/%.c,%,$(wildcard bin/*.c)) $(patsubst bin/%.sh,%,$(wildcard bin/*.sh))
+bin_exe  := $(programs:%=$(BINDIR)/%)
+unit_exe := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/*.c))
+fuzz_src := $(filter-out tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c))
+fuzz_exe := $(fuzz_src:tests/fuzz/%.c=$(BUILD)/fuzz/%)
+replay_exe := $(fuzz_src:tests/fuzz/%.c=$(BUILD)/replay/%)
+bench_exe := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/*.c))
+man_page := $(wildcard man/*.[157])
 
 all: $(archive) $(bin_exe)
 
 $(BUILD)/lib/%.o: lib/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(STD) $(CFLAGS) $(WARN) $(WERROR) -MMD -MP -c -o $@ $<
+	$(compile) -c -o $@ $<
+
+$(BUILD)/double/%.o: lib/%.c
+	@mkdir -p $(@D)
+	$(compile) -DREAL_DOUBLE -c -o $@ $<
 
 $(archive): $(lib_obj)
+	@mkdir -p $(@D)
 	@rm -f $@
 	$(AR) rcs $@ $^
 
 $(BINDIR)/%: bin/%.c $(archive)
-	@mkdir -p $(@D) $(BUILD)/bin
-	$(CC) $(CPPFLAGS) $(STD) $(CFLAGS) $(WARN) $(WERROR) -MMD -MP -MF $(BUILD)/bin/$*.d -o $@ $< $(archive) $(LDFLAGS) $(LIBS)
+	@mkdir -p $(@D) $(BUILD)/dep
+	$(compile) -MF $(BUILD)/dep/$*.d -o $@ $< $(archive) $(libs)
+
+$(BINDIR)/%: bin/%.sh
+	@mkdir -p $(@D)
+	install -m 755 $< $@
+
+$(BUILD)/unit/%_f64: tests/unit/%_f64.c $(f64_obj) $(archive)
+	@mkdir -p $(@D)
+	$(compile) -DREAL_DOUBLE -Itests/unit -o $@ $< $(f64_obj) $(archive) $(libs)
 
 $(BUILD)/unit/%: tests/unit/%.c $(archive)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(STD) -Itests/unit $(CFLAGS) $(WARN) $(WERROR) -MMD -MP -o $@ $< $(archive) $(LDFLAGS) $(LIBS)
+	$(compile) -Itests/unit -o $@ $< $(archive) $(libs)
 
+$(BUILD)/bench/%: tests/bench/%.c $(archive)
+	@mkdir -p $(@D)
+	$(compile) -o $@ $< $(archive) $(libs)
+
+# A fuzz target is linked twice: with libFuzzer, and with a driver that replays seeds.
+$(BUILD)/fuzz/%: tests/fuzz/%.c $(archive)
+	@mkdir -p $(@D)
+	$(compile) -fsanitize=fuzzer -o $@ $< $(archive) $(libs)
+
+$(BUILD)/replay/%: tests/fuzz/%.c tests/fuzz/replay.c $(archive)
+	@mkdir -p $(@D)
+	$(compile) -o $@ $< tests/fuzz/replay.c $(archive) $(libs)
+
+# Every test prints lines "ok WHAT" and "not ok WHAT"; scripts/check counts them.
 unit: $(unit_exe)
-	@for t in $(unit_exe); do $$t || exit 1; done
+	@scripts/run-programs $(unit_exe)
 
-check: all unit
-	DL_BIN=$(abspath $(BINDIR)) bats tests/cli
+replay: $(replay_exe)
+	@scripts/run-programs $(replay_exe)
+
+cli: all
+	@DL_BIN=$(abspath $(BINDIR)) scripts/run-bats $(wildcard tests/cli/*.bats)
+
+check: all
+	@scripts/lint light
+	@$(MAKE) --no-print-directory unit replay cli
+
+sanitized = $(MAKE) --no-print-directory BUILD=$(BUILD)/$(1) BINDIR=$(BUILD)/$(1)/bin \
+	CFLAGS="-O1 -g -fno-omit-frame-pointer"
+sanitize:
+	@DL_SANITIZE=address ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 \
+	UBSAN_OPTIONS=print_stacktrace=1 $(call sanitized,asan) \
+		SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all" check
+
+tsan:
+	@DL_SANITIZE=thread $(call sanitized,tsan) SANITIZE=-fsanitize=thread check
+
+fuzz-build: $(fuzz_exe)
+
+fuzz:
+	@$(call sanitized,fuzz) CC=$(FUZZ_CC) fuzz-build SANITIZE="-fsanitize=fuzzer-no-link \
+		-fsanitize=address,undefined -fno-sanitize-recover=all"
+	@scripts/run-fuzz $(BUILD)/fuzz/fuzz $(FUZZ_SECONDS)
+
+bench: all $(bench_exe)
+	@DL_BIN=$(abspath $(BINDIR)) DL_BENCH=$(abspath $(BUILD))/bench scripts/run-bench
+
+lint:
+	@CC="$(CC)" scripts/lint all
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin
+	$(if $(bin_exe),install -m 755 $(bin_exe) $(DESTDIR)$(PREFIX)/bin)
+	@for page in $(man_page); do \
+		dir=$(DESTDIR)$(PREFIX)/share/man/man$${page##*.}; \
+		echo "install -m 644 $$page $$dir"; \
+		install -d $$dir && install -m 644 $$page $$dir || exit 1; \
+	done
+
+uninstall:
+	rm -f $(programs:%=$(DESTDIR)$(PREFIX)/bin/%)
+	@for page in $(man_page); do \
+		echo "rm -f $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}"; \
+		rm -f $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/} || exit 1; \
+	done
 
 clean:
 	rm -rf $(BUILD) $(bin_exe)
 
-.PHONY: all unit check clean
+.PHONY: all unit replay cli check sanitize tsan fuzz fuzz-build bench lint install uninstall clean
 .DELETE_ON_ERROR:
--include $(lib_obj:.o=.d) $(wildcard $(BUILD)/bin/*.d) $(wildcard $(BUILD)/unit/*.d)
+.SECONDARY:
+-include $(lib_obj:.o=.d) $(f64_obj:.o=.d) $(wildcard $(BUILD)/dep/*.d $(BUILD)/unit/*.d \
+	$(BUILD)/bench/*.d $(BUILD)/fuzz/*.d $(BUILD)/replay/*.d)

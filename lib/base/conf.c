@@ -129,6 +129,8 @@ int conf_parse(struct conf *c, const char *text, size_t n)
 	const char *end, *next;
 	int rc;
 
+	if (n == 0) /* text may be NULL */
+		return 0;
 	if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
 		text += 3;
 		n -= 3;

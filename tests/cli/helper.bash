@@ -127,7 +127,6 @@ small_disk() {
 	local size=$1 dir=$BATS_TEST_TMPDIR/small-disk
 	shift
 	mkdir -p "$dir"
-	# shellcheck disable=SC2016 # expanded by the inner shell
 	unshare -m sh -c 'mount -t tmpfs -o "size=$1" tmpfs "$2" && cd "$2" && shift 2 && exec "$@"' \
 		sh "$size" "$dir" "$@"
 }
