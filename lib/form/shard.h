@@ -1,24 +1,32 @@
 /*
  * shard - a run of token ids in a sealed file (.tok), read at random.
  *
- * One tensor `tokens` (u8, u16 or u32 by vocabulary), small slices. Header keys: vocab, part, parts (1-based
- * place in its split; `valid` for a holdout), bytes (of the text it came from; 0 unknown), block.
+ * One tensor `tokens` (u8, u16 or u32 by vocabulary), small slices. Header keys: vocab, part and parts
+ * (1-based place in its split; part is `valid` for a holdout), bytes (of the text it came from; absent
+ * when unknown), block (tokens dealt out at a time; absent when not split).
  * Larger than memory is fine: a sample is read by pread through the index and verified (an mmap would
- * answer a truncated file with SIGBUS).
+ * answer a truncated file with SIGBUS). A shard from a pipe is spooled first.
  */
 #ifndef SHARD_H
 #define SHARD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/tensor.h"
 #include "form/frame.h"
 
 struct shard_info {
-	uint32_t vocab;
-	uint64_t tokens, bytes, block;
-	uint64_t part, parts; /* 0: not part of a split (or the holdout) */
+	uint32_t vocab;        /* ids are below it; >= 1 */
+	uint64_t tokens;       /* >= 1 */
+	uint64_t bytes, block; /* 0: unknown; not split */
+	uint64_t part, parts;  /* 0: not part of a split */
+	bool valid;            /* the part held out */
 };
+
+/* The smallest type that holds ids below vocab. */
+enum dtype shard_dtype(uint32_t vocab);
 
 struct shard;
 int shard_open(struct shard **out, const char *path, const struct trust *trust) ERR_MUST;
@@ -34,9 +42,9 @@ int shard_read(struct shard *s, uint32_t *out, uint64_t at, size_t n) ERR_MUST;
 struct shard_writer;
 int shard_create(struct shard_writer **out, int fd, const struct shard_info *info, const struct sig_secret *key)
 	ERR_MUST;
+/* ERR_DATA naming the first id that is not below vocab. */
 int shard_write(struct shard_writer *w, const uint32_t *ids, size_t n) ERR_MUST;
-int shard_write_bytes(struct shard_writer *w, const uint8_t *bytes, size_t n) ERR_MUST; /* vocab <= 256 */
-int shard_finish(struct shard_writer *w, digest *id) ERR_MUST;
+int shard_finish(struct shard_writer *w, digest *id) ERR_MUST; /* id may be NULL */
 void shard_writer_free(struct shard_writer *w);
 
 #endif
