@@ -1,14 +1,19 @@
 /*
- * merge - arithmetic of one outer step on slices: weights, direct averaging, RDA, Nesterov. No files, no threads.
+ * merge - arithmetic of one outer step on runs of values: weights, direct averaging, RDA, Nesterov.
+ * No files, no threads.
  *
- * Everything is double, every order of summation fixed, nothing contracted: the same bits on any machine. Answers are summed in
- * the order given; callers sort them by identity first.
+ * Sums are in double, in a fixed order, and nothing is contracted: the same bits on any machine.
+ * Answers are added in the order of the calls; callers sort them by identity first. With m answers,
+ * w_m = tokens * (tokens / steps), share a_m = w_m / sum w, and phi(x) = x / |x|, phi(0) = 0:
  *
- *   w_m = tokens * (tokens / steps), 0 for 0 steps           a_m = w_m / sum w
  *   direct:  D = sum a_m D_m
- *   RDA:     D = (sum a_m |D_m|) phi(sum a_m phi(D_m)),  phi(x) = x / |x|, phi(0) = 0; direct where the mean
- *            direction vanishes; one answer alone is itself.               (Decoupled DiLoCo, 2604.21428)
- *   outer:   v <- mu v + D;  x <- x - eta (D + mu v)         (Nesterov SGD; DiLoCo, 2311.08105)
+ *   RDA:     D = (sum a_m |D_m|) phi(sum a_m phi(D_m)), norms over one tensor; direct where the mean
+ *            direction vanishes, and one answer alone is itself.  (Decoupled DiLoCo, 2604.21428)
+ *   outer:   v <- mu v + D;  x <- x - eta (D + mu v)             (Nesterov SGD; DiLoCo, 2311.08105)
+ *
+ * Both rules are one sum of c_m D_m with coefficients of the rule, times one scale a tensor. A value
+ * may come in two parts, value + rest (encoding f32r); a single answer's parts are summed apart, so
+ * that base - delta gives the learner's parameters back exactly.
  */
 #ifndef MERGE_H
 #define MERGE_H
@@ -23,17 +28,34 @@ enum merge_rule { MERGE_DIRECT, MERGE_RDA };
 const char *merge_rule_name(enum merge_rule r);
 int merge_rule_parse(const char *text, enum merge_rule *out) ERR_MUST;
 
-double merge_weight(uint64_t tokens, uint64_t steps);
-/* Sum of squares of value + rest (rest may be NULL), and whether all are finite: *bad is the first index that is not, or n. */
-double merge_norm2(const float *value, const float *rest, size_t n, size_t *bad);
-/* sum[i] += a * value[i]; sum_rest likewise (rest NULL: nothing added). Kept apart so that base - delta is exact. */
-void merge_add(double *sum, double *sum_rest, const float *value, const float *rest, double a, size_t n);
-double merge_dot(const double *a, const double *b, size_t n);
+/* A magnitude no difference of parameters has, far below where squares and sums leave the doubles. */
+#define MERGE_LIMIT 1e18
 
-struct merge_outer { double eta, mu; };
-/* out = x - eta (D + mu v), v updated in place: D = scale * sum + scale * sum_rest. With eta 1, mu 0, scale 1 and one answer the
- * result is the learner's parameters bit for bit. */
-void merge_step(float *out, float *v, const float *x, const double *sum, const double *sum_rest, double scale,
-	const struct merge_outer *o, size_t n);
+double merge_weight(uint64_t tokens, uint64_t steps); /* 0 for 0 steps */
+
+/* Sum of squares of value + rest (rest may be NULL). *bad is the first index that is not finite or
+ * beyond MERGE_LIMIT, or n when all are sound. */
+double merge_norm2(const float *value, const float *rest, size_t n, size_t *bad);
+
+/* c (m): what each answer is multiplied with; share (m) sums to 1, norm (m) is of the tensor. */
+void merge_coefs(double *c, enum merge_rule rule, const double *share, const double *norm, size_t m);
+/* RDA's scale for a mean direction of this length. False where it vanishes: to be merged directly. */
+bool merge_rda_scale(double *scale, const double *share, const double *norm, size_t m,
+	double direction);
+
+void merge_clear(double *sum, size_t n); /* to -0, to which adding changes nothing, not even a sign */
+/* sum += c * (value + rest); with sum_rest, c * rest is added there instead. rest may be NULL. */
+void merge_add(double *sum, double *sum_rest, const float *value, const float *rest, double c,
+	size_t n);
+double merge_sum2(const double *sum, size_t n); /* sum of squares */
+double merge_dot(const float *value, const double *sum, size_t n);
+
+struct merge_outer {
+	double eta, mu;
+};
+/* out = x - eta (D + mu v) after v <- mu v + D, with D = scale * (sum + sum_rest); sum_rest may be
+ * NULL. With scale 1, eta 1, mu 0 it is x - sum - sum_rest in double, rounded once. */
+void merge_step(float *out, float *v, const float *x, const double *sum, const double *sum_rest,
+	double scale, const struct merge_outer *o, size_t n);
 
 #endif

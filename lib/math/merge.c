@@ -1,0 +1,215 @@
+#include "math/merge.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/say.h"
+
+/* Sums run in this many lanes, element i in lane i % LANES, added up pairwise at the end: an order
+ * that is fixed and that vector units of any width can follow. */
+#define LANES 8
+
+/* A mean direction shorter than this is rounding error: m unit vectors that are merely unrelated
+ * leave 1 / sqrt(m). */
+#define VANISHED 1e-6
+
+static const char *const rules[] = { [MERGE_DIRECT] = "direct", [MERGE_RDA] = "rda" };
+
+const char *merge_rule_name(enum merge_rule r)
+{
+	return rules[r];
+}
+
+int merge_rule_parse(const char *text, enum merge_rule *out)
+{
+	char shown[80];
+
+	for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+		if (strcmp(text, rules[i]) == 0) {
+			*out = (enum merge_rule)i;
+			return 0;
+		}
+	say_escape(shown, sizeof shown, text);
+	return err_set(ERR_DATA, "unknown rule '%s', expected rda or direct", shown);
+}
+
+double merge_weight(uint64_t tokens, uint64_t steps)
+{
+	double t = (double)tokens;
+
+	return steps ? t * (t / (double)steps) : 0;
+}
+
+static double lanes_total(const double lane[LANES])
+{
+	return ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
+	       ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+}
+
+static void square_lanes(double lane[restrict LANES], const double x[restrict LANES])
+{
+	for (size_t j = 0; j < LANES; j++)
+		lane[j] += x[j] * x[j];
+}
+
+static size_t first_bad(const float *value, const float *rest, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!(fabs((double)value[i] + (rest ? rest[i] : 0)) <= MERGE_LIMIT))
+			return i;
+	return n;
+}
+
+double merge_norm2(const float *value, const float *rest, size_t n, size_t *bad)
+{
+	double lane[LANES] = { 0 }, total;
+	size_t i = 0;
+
+	for (; n - i >= LANES; i += LANES) {
+		double x[LANES];
+
+		for (size_t j = 0; j < LANES; j++)
+			x[j] = value[i + j];
+		if (rest)
+			for (size_t j = 0; j < LANES; j++)
+				x[j] += rest[i + j];
+		square_lanes(lane, x);
+	}
+	for (size_t j = 0; i < n; i++, j++) {
+		double x = (double)value[i] + (rest ? rest[i] : 0);
+
+		lane[j] += x * x;
+	}
+	total = lanes_total(lane);
+	/* One unsound value shows in the sum, so the search is only made when there is one. */
+	*bad = total <= MERGE_LIMIT * MERGE_LIMIT ? n : first_bad(value, rest, n);
+	return total;
+}
+
+void merge_coefs(double *c, enum merge_rule rule, const double *share, const double *norm, size_t m)
+{
+	for (size_t i = 0; i < m; i++) {
+		if (rule == MERGE_DIRECT)
+			c[i] = share[i];
+		else
+			c[i] = norm[i] > 0 ? share[i] / norm[i] : 0;
+	}
+}
+
+bool merge_rda_scale(double *scale, const double *share, const double *norm, size_t m,
+	double direction)
+{
+	double mean = 0;
+
+	for (size_t i = 0; i < m; i++)
+		mean += share[i] * norm[i];
+	*scale = 0;
+	if (mean == 0)
+		return true;
+	if (direction < VANISHED)
+		return false;
+	*scale = mean / direction;
+	return true;
+}
+
+void merge_clear(double *sum, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		sum[i] = -0.0;
+}
+
+static void add_lanes(double sum[restrict LANES], const float x[restrict LANES], double c)
+{
+	for (size_t j = 0; j < LANES; j++)
+		sum[j] += c * x[j];
+}
+
+static void add_pair_lanes(double sum[restrict LANES], const float x[restrict LANES],
+	const float r[restrict LANES], double c)
+{
+	for (size_t j = 0; j < LANES; j++)
+		sum[j] += c * ((double)x[j] + r[j]);
+}
+
+static void add_one(double *sum, const float *x, double c, size_t n)
+{
+	size_t i = 0;
+
+	for (; n - i >= LANES; i += LANES)
+		add_lanes(sum + i, x + i, c);
+	for (; i < n; i++)
+		sum[i] += c * x[i];
+}
+
+static void add_pair(double *sum, const float *x, const float *r, double c, size_t n)
+{
+	size_t i = 0;
+
+	for (; n - i >= LANES; i += LANES)
+		add_pair_lanes(sum + i, x + i, r + i, c);
+	for (; i < n; i++)
+		sum[i] += c * ((double)x[i] + r[i]);
+}
+
+void merge_add(double *sum, double *sum_rest, const float *value, const float *rest, double c,
+	size_t n)
+{
+	if (rest && !sum_rest) {
+		add_pair(sum, value, rest, c, n);
+		return;
+	}
+	add_one(sum, value, c, n);
+	if (rest)
+		add_one(sum_rest, rest, c, n);
+}
+
+double merge_sum2(const double *sum, size_t n)
+{
+	double lane[LANES] = { 0 };
+	size_t i = 0;
+
+	for (; n - i >= LANES; i += LANES)
+		square_lanes(lane, sum + i);
+	for (size_t j = 0; i < n; i++, j++)
+		lane[j] += sum[i] * sum[i];
+	return lanes_total(lane);
+}
+
+static void dot_lanes(double lane[restrict LANES], const float x[restrict LANES],
+	const double y[restrict LANES])
+{
+	for (size_t j = 0; j < LANES; j++)
+		lane[j] += x[j] * y[j];
+}
+
+double merge_dot(const float *value, const double *sum, size_t n)
+{
+	double lane[LANES] = { 0 };
+	size_t i = 0;
+
+	for (; n - i >= LANES; i += LANES)
+		dot_lanes(lane, value + i, sum + i);
+	for (size_t j = 0; i < n; i++, j++)
+		lane[j] += value[i] * sum[i];
+	return lanes_total(lane);
+}
+
+/*
+ * The parts of D are taken off one after the other, and the term of v not at all when it is zero:
+ * with one answer these are the very operations that its delta was made to undo.
+ */
+void merge_step(float *out, float *v, const float *x, const double *sum, const double *sum_rest,
+	double scale, const struct merge_outer *o, size_t n)
+{
+	double eta = o->eta, mu = o->mu;
+
+	for (size_t i = 0; i < n; i++) {
+		double d = scale * sum[i], r = sum_rest ? scale * sum_rest[i] : 0;
+		double next = mu * v[i] + (d + r), y = (x[i] - eta * d) - eta * r;
+
+		if (mu != 0)
+			y -= eta * (mu * next);
+		out[i] = (float)y;
+		v[i] = (float)next;
+	}
+}
