@@ -12,7 +12,7 @@
 
 /* 64 hex digits: BLAKE2b-256 of the resolved model keys and the table of names, dtypes and shapes. */
 int run_model_digest(char out[65], const struct model_conf *c, const struct tensors *layout) ERR_MUST;
-/* 32 hex digits from model digest, seed and label. */
+/* 32 hex digits from model digest, seed and label ("" for none). */
 void run_id(char out[33], const char *model_digest, uint64_t seed, const char *label);
 /* Model and training configuration from the keys of a checkpoint's header; checks that the tensor table and the digest are
  * those of the configuration. */

@@ -1,0 +1,92 @@
+#include "round/run.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "form/sig.h"
+
+/* The configuration as text, then the table without its encodings, which say how and not what. */
+static int describe(const struct model_conf *c, const struct tensors *layout, struct buf *out)
+{
+	struct conf keys = { 0 };
+	char shape[96];
+	int rc = model_conf_write(c, &keys);
+
+	if (rc == 0)
+		rc = conf_format(&keys, out);
+	for (size_t i = 0; rc == 0 && i < layout->n; i++) {
+		const struct tensor *t = &layout->v[i];
+
+		tensor_shape_text(t, shape);
+		rc = buf_fmt(out, "tensor %s %s %s\n", t->name, dtype_name(t->dtype), shape);
+	}
+	conf_release(&keys);
+	return rc;
+}
+
+int run_model_digest(char out[65], const struct model_conf *c, const struct tensors *layout)
+{
+	struct buf text = BUF_INIT;
+	digest d;
+	int rc = buf_str(&text, "dl model 1\n");
+
+	if (rc == 0)
+		rc = describe(c, layout, &text);
+	if (rc == 0) {
+		sig_digest(&d, text.data, text.len);
+		sig_hex(out, d.b, sizeof d.b);
+	}
+	buf_release(&text);
+	return rc;
+}
+
+void run_id(char out[33], const char *model_digest, uint64_t seed, const char *label)
+{
+	static const char tag[] = "dl run 1\n";
+	struct sig_hash h;
+	uint8_t le[8];
+	digest d;
+
+	le64_put(le, seed);
+	sig_hash_init(&h);
+	sig_hash_add(&h, tag, sizeof tag - 1);
+	sig_hash_add(&h, model_digest, strlen(model_digest));
+	sig_hash_add(&h, le, sizeof le);
+	sig_hash_add(&h, label, strlen(label));
+	sig_hash_end(&h, &d);
+	sig_hex(out, d.b, 16);
+}
+
+/* Is what the header says of its model also what its configuration leads to? */
+static int check_model(const struct model_conf *mc, const struct header *h)
+{
+	const char *said = conf_get(&h->keys, "model");
+	struct tensors layout = { 0 };
+	char found[65] = "";
+	int rc = model_layout(mc, &layout);
+
+	if (rc == 0)
+		rc = tensors_same(&layout, &h->tensors);
+	if (rc == 0)
+		rc = run_model_digest(found, mc, &layout);
+	if (rc == 0 && (!said || strcmp(said, found) != 0))
+		rc = err_set(ERR_DATA, "the model digest is not that of its configuration");
+	tensors_release(&layout);
+	return rc;
+}
+
+int run_conf_read(struct model_conf *mc, struct train_conf *tc, const struct header *h)
+{
+	int rc = model_conf_read(mc, &h->keys);
+
+	if (rc == 0)
+		rc = train_conf_read(tc, &h->keys);
+	return rc < 0 ? rc : check_model(mc, h);
+}
+
+int run_conf_write(const struct model_conf *mc, const struct train_conf *tc, struct header *h)
+{
+	int rc = model_conf_write(mc, &h->keys);
+
+	return rc < 0 ? rc : train_conf_write(tc, &h->keys);
+}
