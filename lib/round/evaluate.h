@@ -1,8 +1,9 @@
 /*
  * evaluate - held-out loss over a whole shard, and sampling.
  *
- * Windows of T tokens one after the other, each predicting its tokens from those before it in the window; every token of the shard
- * but the first is predicted once. The sum is taken window by window in order: the same to 1e-6 for any batch size.
+ * Windows of T tokens one after the other, each predicting its tokens from those before it in the
+ * window; every token of the shard but the first is predicted once. The sum is taken window by
+ * window, in order: batch and threads change nothing beyond the rounding of single products.
  */
 #ifndef EVALUATE_H
 #define EVALUATE_H
@@ -10,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/say.h"
 #include "form/shard.h"
 #include "math/model.h"
 #include "math/sample.h"
@@ -17,11 +19,22 @@
 struct evaluate_result {
 	uint64_t tokens;      /* predicted */
 	double loss;          /* nats a token */
-	double perplexity, bits_per_byte; /* the latter 0 when the shard's bytes are unknown */
+	double perplexity;    /* e^loss */
+	double bits_per_byte; /* of the text the shard came from; 0 when its bytes are unknown */
 };
-int evaluate_shard(struct evaluate_result *out, struct model *m, struct shard *s, int batch, int context) ERR_MUST;
-/* Appends n tokens to ids (room for n more), from a window of the last `context` ones; calls emit for each. */
-int evaluate_sample(struct model *m, uint32_t *ids, size_t have, size_t n, int context, const struct sample_conf *c, uint64_t seed,
-	int (*emit)(void *ctx, uint32_t id), void *ctx) ERR_MUST;
+/* ERR_DATA for a shard of fewer than two tokens or with ids beyond the model's, and for a loss that
+ * is not finite. `c` is the configuration m was opened with, for T = context at least. */
+int evaluate_shard(struct evaluate_result *out, struct model *m, const struct model_conf *c,
+	struct shard *shard, int batch, int context, struct say *say) ERR_MUST;
+
+struct evaluate_draw {
+	struct sample_conf sample;
+	uint64_t seed;
+	int context; /* the window that is looked back on, <= the one m was opened with */
+};
+/* Appends n tokens to the `have` >= 1 ids (room for n more), calling emit for each; an error of emit
+ * ends it and is returned. */
+int evaluate_sample(struct model *m, const struct model_conf *c, uint32_t *ids, size_t have, size_t n,
+	const struct evaluate_draw *draw, int (*emit)(void *ctx, uint32_t id), void *ctx) ERR_MUST;
 
 #endif

@@ -6,23 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "form/ckpt.h"
 #include "form/codec.h"
 #include "form/meta.h"
 #include "math/adamw.h"
 #include "math/merge.h"
 #include "math/model.h"
 #include "math/sched.h"
+#include "round/checkpoint.h"
 #include "round/feed.h"
 #include "round/learner_state.h"
 #include "round/metrics.h"
-#include "round/run.h"
 
 #define BATCH_MAX 65536
 
 struct learner {
 	struct learner_conf conf;
-	struct train_conf train; /* with conf's overrides */
+	struct checkpoint ckpt; /* its train: with conf's overrides */
 	const struct key *key;
 	struct pool *pool;
 	struct clock clock;
@@ -55,71 +54,56 @@ void learner_name(char out[KEY_NAME + 1], const struct key *key, const struct sh
 		snprintf(out, KEY_NAME + 1, "%.8s-%s", print, id);
 }
 
-static int override_conf(struct learner *l, const struct model_conf *mc)
+static int override_conf(struct learner *l)
 {
 	const struct learner_conf *c = &l->conf;
+	struct train_conf *t = &l->ckpt.train;
 
 	if (c->batch)
-		l->train.batch = c->batch;
+		t->batch = c->batch;
 	if (c->context)
-		l->train.context = c->context;
+		t->context = c->context;
 	if (c->lr > 0)
-		l->train.sched.lr = c->lr;
-	if (l->train.context > mc->context)
-		return err_set(ERR_USAGE, "context of %" PRIu64 " tokens is longer than the model's %" PRIu32,
-			l->train.context, mc->context);
-	if (l->train.batch > BATCH_MAX)
-		return err_set(ERR_USAGE, "batch of %" PRIu64 " samples is larger than %d", l->train.batch,
+		t->sched.lr = c->lr;
+	if (t->batch > BATCH_MAX)
+		return err_set(ERR_USAGE, "a batch of %" PRIu64 " samples is larger than %d", t->batch,
 			BATCH_MAX);
 	return 0;
 }
 
-/* Configuration, memory, and the parameters up to the verified end of the checkpoint. */
-static int load_checkpoint(struct learner *l, struct frame_reader *ckpt, struct meta *meta,
-	struct model_conf *mc)
+static int load_model(struct learner *l, struct frame_reader *r)
 {
-	const struct header *h = frame_header(ckpt);
+	const struct train_conf *t = &l->ckpt.train;
 	uint64_t n;
 	int rc;
 
-	if ((rc = meta_read(meta, h)) < 0)
+	if ((rc = checkpoint_open(&l->ckpt, r)) < 0)
 		return rc;
-	if ((rc = meta_want(meta, KIND_CHECKPOINT)) < 0)
+	if ((rc = override_conf(l)) < 0)
 		return rc;
-	if ((rc = run_conf_read(mc, &l->train, h)) < 0)
-		return rc;
-	if ((rc = override_conf(l, mc)) < 0)
-		return rc;
-	if ((rc = model_open(&l->model, mc, (int)l->train.context, true, l->pool)) < 0)
+	if ((rc = checkpoint_load(&l->model, &l->ckpt, r, true, l->pool)) < 0)
 		return rc;
 	n = model_size(l->model);
 	l->base = malloc(n * sizeof *l->base);
-	l->ids = malloc(l->train.batch * (l->train.context + 1) * sizeof *l->ids);
+	l->ids = malloc(t->batch * (t->context + 1) * sizeof *l->ids);
 	if (!l->base || !l->ids)
 		return err_nomem();
-	if ((rc = ckpt_read(ckpt, model_params(l->model))) < 0)
-		return rc;
 	memcpy(l->base, model_params(l->model), n * sizeof *l->base);
 	return 0;
 }
 
 /* The meta of a learner on this checkpoint and shard that has done nothing yet. */
-static int begin_meta(struct meta *m, const struct learner *l, const struct meta *of_base,
-	const struct frame_reader *ckpt, const char *name)
+static void begin_meta(struct meta *m, const struct learner *l, const char *name)
 {
-	digest id;
-	int rc;
+	const struct meta *base = &l->ckpt.meta;
 
-	if ((rc = frame_id(ckpt, &id)) < 0)
-		return rc;
-	*m = (struct meta){ .kind = KIND_STATE, .round = of_base->round, .step = of_base->step,
-		.seed = of_base->seed, .context = l->train.context };
-	memcpy(m->run, of_base->run, sizeof m->run);
-	memcpy(m->model, of_base->model, sizeof m->model);
-	sig_hex(m->base, id.b, sizeof id.b);
+	*m = (struct meta){ .kind = KIND_STATE, .round = base->round, .step = base->step,
+		.seed = base->seed, .context = l->ckpt.train.context };
+	memcpy(m->run, base->run, sizeof m->run);
+	memcpy(m->model, base->model, sizeof m->model);
+	sig_hex(m->base, l->ckpt.id.b, SIG_DIGEST);
 	sig_hex(m->shard, shard_id(l->feed.shard)->b, SIG_DIGEST);
 	snprintf(m->learner, sizeof m->learner, "%s", name);
-	return 0;
 }
 
 static void tell_start(const struct learner *l)
@@ -131,29 +115,28 @@ static void tell_start(const struct learner *l)
 	if (m->steps)
 		say_note(l->say, "%s: going on after %" PRIu64 " steps", l->conf.state, m->steps);
 	say_note(l->say, "learner %s, batch %" PRIu64 " x %" PRIu64 " tokens, %" PRIu64
-		" samples an epoch, epoch %" PRIu64, m->learner, l->train.batch, l->train.context,
+		" samples an epoch, epoch %" PRIu64, m->learner, l->ckpt.train.batch, l->ckpt.train.context,
 		l->feed.order.samples, feed_epoch(&l->feed) + 1);
 }
 
-static int open_all(struct learner *l, struct frame_reader *ckpt, struct shard *shard,
+static int open_all(struct learner *l, struct frame_reader *r, struct shard *shard,
 	const struct trust *trust)
 {
 	char name[KEY_NAME + 1];
-	struct model_conf mc;
-	struct meta of_base, begin;
+	struct meta begin;
 	int rc;
 
 	if (l->conf.name)
 		snprintf(name, sizeof name, "%s", l->conf.name);
 	else
 		learner_name(name, l->key, shard);
-	if ((rc = load_checkpoint(l, ckpt, &of_base, &mc)) < 0)
-		return err_at(rc, "%s", frame_name(ckpt));
-	rc = feed_init(&l->feed, shard, of_base.seed, name, l->train.context, mc.vocab);
+	if ((rc = load_model(l, r)) < 0)
+		return rc;
+	rc = feed_init(&l->feed, shard, l->ckpt.meta.seed, name, l->ckpt.train.context,
+		l->ckpt.model.vocab);
 	if (rc < 0)
 		return err_at(rc, "%s", shard_name(shard));
-	if ((rc = begin_meta(&begin, l, &of_base, ckpt, name)) < 0)
-		return rc;
+	begin_meta(&begin, l, name);
 	rc = learner_state_open(&l->state, l->conf.state, &begin, model_tensors(l->model),
 		model_params(l->model), trust, l->pool);
 	if (rc < 0)
@@ -165,7 +148,7 @@ static int open_all(struct learner *l, struct frame_reader *ckpt, struct shard *
 	return 0;
 }
 
-int learner_open(struct learner **out, const struct learner_conf *c, struct frame_reader *ckpt,
+int learner_open(struct learner **out, const struct learner_conf *c, struct frame_reader *r,
 	struct shard *shard, const struct key *key, const struct trust *trust, struct pool *pool,
 	struct clock clock, struct say *say)
 {
@@ -184,7 +167,7 @@ int learner_open(struct learner **out, const struct learner_conf *c, struct fram
 	l->say = say;
 	l->metrics = (struct metrics)METRICS_INIT;
 	l->opened = clock_now(&clock);
-	if ((rc = open_all(l, ckpt, shard, trust)) < 0) {
+	if ((rc = open_all(l, r, shard, trust)) < 0) {
 		learner_close(l);
 		return rc;
 	}
@@ -210,15 +193,15 @@ static double rate_of(const struct learner *l)
 {
 	const struct meta *m = &l->state.meta;
 
-	return sched_rate(&l->train.sched, m->step + m->steps);
+	return sched_rate(&l->ckpt.train.sched, m->step + m->steps);
 }
 
 /* One batch forward and backward, and the update. Nothing but the model's gradients and the place
  * in the data has changed when it fails. */
 static int learn_batch(struct learner *l, struct metrics_row *row)
 {
-	const struct adamw_conf *a = &l->train.adamw;
-	uint64_t batch = l->train.batch, n = model_size(l->model);
+	const struct adamw_conf *a = &l->ckpt.train.adamw;
+	uint64_t batch = l->ckpt.train.batch, n = model_size(l->model);
 	struct learner_state *s = &l->state;
 	real *grads = model_grads(l->model);
 	double scale;
@@ -226,7 +209,7 @@ static int learn_batch(struct learner *l, struct metrics_row *row)
 
 	if ((rc = feed_draw(&l->feed, l->ids, batch)) < 0)
 		return rc;
-	rc = model_backward(l->model, &row->loss, l->ids, (int)batch, (int)l->train.context);
+	rc = model_backward(l->model, &row->loss, l->ids, (int)batch, (int)l->ckpt.train.context);
 	if (rc < 0)
 		return rc;
 	row->lr = rate_of(l);
@@ -234,7 +217,7 @@ static int learn_batch(struct learner *l, struct metrics_row *row)
 	if (!isfinite(row->loss) || !isfinite(row->grad_norm))
 		return err_set(ERR_DATA, "step %" PRIu64 ": %s is not finite: try a lower rate than %g",
 			s->meta.step + s->meta.steps + 1, isfinite(row->loss) ? "gradient" : "loss",
-			l->train.sched.lr);
+			l->ckpt.train.sched.lr);
 	scale = a->clip > 0 && row->grad_norm > a->clip ? a->clip / row->grad_norm : 1;
 	adamw_step(s->local, s->m, s->v, grads, s->layout, a, row->lr, scale, ++s->updates, l->pool);
 	return 0;
@@ -243,7 +226,7 @@ static int learn_batch(struct learner *l, struct metrics_row *row)
 static void count_step(struct learner *l, double loss)
 {
 	struct meta *m = &l->state.meta;
-	uint64_t tokens = l->train.batch * l->train.context;
+	uint64_t tokens = l->ckpt.train.batch * l->ckpt.train.context;
 
 	if (m->steps == 0)
 		m->loss_first = loss;
@@ -265,7 +248,7 @@ static void record(struct learner *l, struct metrics_row *row, double seconds)
 	row->global_step = m->step + m->steps;
 	row->step = m->steps;
 	row->tokens = m->tokens;
-	row->tokens_per_s = (double)(l->train.batch * l->train.context) / fmax(seconds, 1e-9);
+	row->tokens_per_s = (double)(l->ckpt.train.batch * l->ckpt.train.context) / fmax(seconds, 1e-9);
 	if (metrics_add(&l->metrics, row) < 0) {
 		say_warn(l->say, "%s: %s: no more metrics from here", l->conf.metrics, err_text());
 		metrics_close(&l->metrics);
@@ -428,7 +411,7 @@ static int check_finite(const struct learner *l)
 	if (bad == n)
 		return 0;
 	return err_set(ERR_DATA, "step %" PRIu64 ": parameter %zu is not finite: try a lower rate than %g",
-		l->state.meta.step + l->state.meta.steps, bad, l->train.sched.lr);
+		l->state.meta.step + l->state.meta.steps, bad, l->ckpt.train.sched.lr);
 }
 
 int learner_answer(struct learner *l, int fd)

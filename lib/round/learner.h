@@ -48,7 +48,7 @@ void learner_name(char out[KEY_NAME + 1], const struct key *key, const struct sh
 
 struct learner;
 /* Reads the checkpoint to its verified end. All but `out` stay the caller's, until learner_close. */
-int learner_open(struct learner **out, const struct learner_conf *c, struct frame_reader *ckpt,
+int learner_open(struct learner **out, const struct learner_conf *c, struct frame_reader *r,
 	struct shard *shard, const struct key *key, const struct trust *trust, struct pool *pool,
 	struct clock clock, struct say *say) ERR_MUST;
 /* Runs to the last step, the time limit or the request to stop. ERR_DATA, naming the step, when

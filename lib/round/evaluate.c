@@ -1,0 +1,120 @@
+#include "round/evaluate.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+
+/* A pass over one shard. */
+struct pass {
+	struct model *m;
+	struct shard *shard;
+	struct say *say;
+	uint32_t *ids; /* (B, T+1) */
+	double *sums;  /* (B) */
+	double total;  /* of -ln p so far */
+	uint64_t done, tokens; /* predicted, and to be */
+};
+
+static int check_shard(const struct shard_info *info, const struct model_conf *c)
+{
+	if (info->vocab > c->vocab)
+		return err_set(ERR_DATA, "vocabulary of %" PRIu32 " ids is larger than the model's %" PRIu32,
+			info->vocab, c->vocab);
+	if (info->tokens < 2)
+		return err_set(ERR_DATA, "too short: %" PRIu64 " tokens, of which none can be predicted",
+			info->tokens);
+	return 0;
+}
+
+/* `count` windows of T tokens from where the pass is. */
+static int add_windows(struct pass *p, int count, int T)
+{
+	uint32_t *ids = p->ids;
+	int b, rc;
+
+	for (b = 0; b < count; b++, ids += T + 1) {
+		rc = shard_read(p->shard, ids, p->done + (uint64_t)b * (uint64_t)T, (size_t)T + 1);
+		if (rc < 0)
+			return rc;
+	}
+	if ((rc = model_losses(p->m, p->sums, p->ids, count, T)) < 0)
+		return rc;
+	for (b = 0; b < count; b++)
+		p->total += p->sums[b];
+	p->done += (uint64_t)count * (uint64_t)T;
+	if (say_due(p->say))
+		say_progress(p->say, "%.0f %%, loss %.4f", 100 * (double)p->done / (double)p->tokens,
+			p->total / (double)p->done);
+	return 0;
+}
+
+static int run_pass(struct pass *p, int batch, int context)
+{
+	uint64_t windows = p->tokens / (uint64_t)context, left;
+	int count, rc;
+
+	for (left = windows; left > 0; left -= (uint64_t)count) {
+		count = left < (uint64_t)batch ? (int)left : batch;
+		if ((rc = add_windows(p, count, context)) < 0)
+			return rc;
+	}
+	if (p->done < p->tokens)
+		return add_windows(p, 1, (int)(p->tokens - p->done));
+	return 0;
+}
+
+static int conclude(struct evaluate_result *out, const struct pass *p, const struct shard_info *info)
+{
+	out->tokens = p->tokens;
+	out->loss = p->total / (double)p->tokens;
+	out->perplexity = exp(out->loss);
+	out->bits_per_byte = 0;
+	if (info->bytes)
+		out->bits_per_byte = out->loss / log(2) * (double)info->tokens / (double)info->bytes;
+	if (!isfinite(out->perplexity))
+		return err_set(ERR_DATA, "the loss is %s: the model is broken",
+			isfinite(out->loss) ? "beyond measure" : "not finite");
+	return 0;
+}
+
+int evaluate_shard(struct evaluate_result *out, struct model *m, const struct model_conf *c,
+	struct shard *shard, int batch, int context, struct say *say)
+{
+	const struct shard_info *info = shard_info(shard);
+	struct pass p = { .m = m, .shard = shard, .say = say };
+	int rc = check_shard(info, c);
+
+	if (rc < 0)
+		return err_at(rc, "%s", shard_name(shard));
+	p.tokens = info->tokens - 1;
+	p.ids = malloc((size_t)batch * ((size_t)context + 1) * sizeof *p.ids);
+	p.sums = malloc((size_t)batch * sizeof *p.sums);
+	rc = p.ids && p.sums ? run_pass(&p, batch, context) : err_nomem();
+	say_progress_end(say);
+	free(p.ids);
+	free(p.sums);
+	return rc < 0 ? rc : conclude(out, &p, info);
+}
+
+int evaluate_sample(struct model *m, const struct model_conf *c, uint32_t *ids, size_t have, size_t n,
+	const struct evaluate_draw *draw, int (*emit)(void *ctx, uint32_t id), void *ctx)
+{
+	size_t window = (size_t)draw->context, end = have + n, from;
+	real *logits = malloc(c->vocab * sizeof *logits);
+	struct rng rng;
+	int rc = logits ? 0 : err_nomem();
+
+	rng_init(&rng, draw->seed, rng_stream("sample"));
+	for (; rc == 0 && have < end; have++) {
+		from = have > window ? have - window : 0;
+		rc = model_logits(m, logits, ids + from, (int)(have - from));
+		if (rc < 0)
+			break;
+		ids[have] = sample_token(logits, (int)c->vocab, &draw->sample, &rng);
+		rc = emit(ctx, ids[have]);
+	}
+	free(logits);
+	return rc;
+}
