@@ -216,8 +216,7 @@ bool fd_regular(int fd, uint64_t *size)
 	return true;
 }
 
-/* A file without a name, in $TMPDIR or /tmp. */
-static int open_nameless(int *fd)
+int fd_temporary(int *fd)
 {
 	const char *dir = getenv("TMPDIR");
 	char name[PATH_MAX];
@@ -259,7 +258,7 @@ int fd_spool(int fd, int *spooled)
 
 	if (!block)
 		return err_nomem();
-	rc = open_nameless(&f);
+	rc = fd_temporary(&f);
 	if (rc == 0)
 		rc = copy_rest(fd, f, block);
 	if (rc == 0 && lseek(f, 0, SEEK_SET) < 0)
