@@ -1,9 +1,10 @@
 /*
- * guard - which answers count, and why not: pure judgement over what the headers and the first pass found.
+ * guard - which answers count, and why not: pure judgement over what headers and first pass found.
  *
- * Reasons, in the order they are looked for: not authentic, not a delta, other run, other model or layout, other base,
- * learner's name belongs to another key, zero steps (or tokens), not finite, duplicate. Of two answers of one learner (same name and signer) in one round the one with more
- * tokens counts, then the smaller identity; the other is a duplicate, an exact copy is said to be one.
+ * Reasons, in the order they are looked for: unreadable, not authentic, not a delta, other run,
+ * other model or layout, other base, a learner's name that belongs to another key, zero steps or
+ * tokens, not finite, duplicate, outlier. Of two answers of one learner (same name and signer) the
+ * one with more tokens counts, then the smaller identity, then the first given.
  */
 #ifndef GUARD_H
 #define GUARD_H
@@ -14,27 +15,53 @@
 #include "form/trust.h"
 
 enum verdict {
-	VERDICT_ACCEPTED, VERDICT_UNREADABLE, VERDICT_NOT_AUTHENTIC, VERDICT_NOT_DELTA, VERDICT_OTHER_RUN, VERDICT_OTHER_LAYOUT,
-	VERDICT_OTHER_BASE, VERDICT_NOT_ITS_NAME, VERDICT_ZERO_STEPS, VERDICT_NOT_FINITE, VERDICT_DUPLICATE
+	VERDICT_ACCEPTED,
+	VERDICT_UNREADABLE,
+	VERDICT_NOT_AUTHENTIC,
+	VERDICT_NOT_DELTA,
+	VERDICT_OTHER_RUN,
+	VERDICT_OTHER_LAYOUT,
+	VERDICT_OTHER_BASE,
+	VERDICT_NOT_ITS_NAME,
+	VERDICT_ZERO_STEPS,
+	VERDICT_NOT_FINITE,
+	VERDICT_DUPLICATE,
+	VERDICT_OUTLIER
 };
-const char *verdict_name(enum verdict v); /* "accepted", "not-authentic", "other-base", ... stable words */
+const char *verdict_name(enum verdict v); /* "accepted", "not-authentic", ...: stable words */
+/* What a program that accepts no refusal fails with: ERR_IO, ERR_AUTH or ERR_DATA. */
+enum err verdict_code(enum verdict v);
 
 struct answer {
-	const char *name;      /* of the file, for messages */
+	const char *name; /* of the file, for messages */
 	struct meta meta;
 	struct sig_public signer;
 	digest id;
-	double weight;
+	double norm;   /* of the whole delta */
+	double weight; /* of an accepted answer, else 0 */
 	enum verdict verdict;
-	char why[256];         /* for people; empty when accepted */
+	char why[320]; /* for people; empty when accepted */
 };
-struct guard_round {       /* what an answer must fit */
+
+/* Sets verdict and reason, unless the answer was refused before. */
+void guard_refuse(struct answer *a, enum verdict v, const char *fmt, ...) ERR_PRINTF(3, 4);
+
+struct guard_round { /* what an answer must fit */
 	char run[33], model[65], base[65];
+	uint64_t round;
 	const struct tensors *layout;
 };
-/* Judges one answer by its header (verdict stays ACCEPTED when nothing is wrong). */
-void guard_header(struct answer *a, const struct guard_round *round, const struct tensors *layout, const struct trust *trust);
-/* Marks duplicates among n judged answers; independent of their order. */
+/* Judges meta and signer of one answer and the layout of its file. */
+void guard_header(struct answer *a, const struct guard_round *round, const struct tensors *layout,
+	const struct trust *trust);
+/* Refuses all but one answer of a learner; what counts does not depend on their order but for
+ * exact copies. */
 void guard_duplicates(struct answer *v, size_t n);
+/*
+ * Refuses accepted answers whose norm, and norm a step, are both more than `limit` times the (lower)
+ * median of the accepted ones that are not zero: honest learners differ by their number of steps,
+ * so that only one of the two is large. limit 0: nobody.
+ */
+int guard_outliers(struct answer *v, size_t n, double limit) ERR_MUST;
 
 #endif
