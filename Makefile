@@ -33,6 +33,7 @@ unit_exe := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/*.c)
 fuzz_src := $(filter-out tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c))
 fuzz_exe := $(fuzz_src:tests/fuzz/%.c=$(BUILD)/fuzz/%)
 replay_exe := $(fuzz_src:tests/fuzz/%.c=$(BUILD)/replay/%)
+tool_exe := $(patsubst tests/tools/%.c,$(BUILD)/tools/%,$(wildcard tests/tools/*.c))
 bench_exe := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/*.c))
 man_page := $(wildcard man/*.[157])
 
@@ -71,6 +72,11 @@ $(BUILD)/bench/%: tests/bench/%.c $(archive)
 	@mkdir -p $(@D)
 	$(compile) -o $@ $< $(archive) $(libs)
 
+# Programs that only tests run.
+$(BUILD)/tools/%: tests/tools/%.c $(archive)
+	@mkdir -p $(@D)
+	$(compile) -o $@ $< $(archive) $(libs)
+
 # A fuzz target is linked twice: with libFuzzer, and with a driver that replays seeds.
 $(BUILD)/fuzz/%: tests/fuzz/%.c $(archive)
 	@mkdir -p $(@D)
@@ -87,8 +93,8 @@ unit: $(unit_exe)
 replay: $(replay_exe)
 	@scripts/run-programs $(replay_exe)
 
-cli: all
-	@DL_BIN=$(abspath $(BINDIR)) scripts/run-bats $(wildcard tests/cli/*.bats)
+cli: all $(tool_exe)
+	@DL_BIN=$(abspath $(BINDIR)) DL_TOOLS=$(abspath $(BUILD))/tools scripts/run-bats $(wildcard tests/cli/*.bats)
 
 check: all
 	@scripts/lint light
@@ -111,8 +117,8 @@ fuzz:
 		-fsanitize=address,undefined -fno-sanitize-recover=all"
 	@scripts/run-fuzz $(BUILD)/fuzz/fuzz $(FUZZ_SECONDS)
 
-bench: all $(bench_exe)
-	@DL_BIN=$(abspath $(BINDIR)) DL_BENCH=$(abspath $(BUILD))/bench scripts/run-bench
+bench: all $(bench_exe) $(tool_exe)
+	@DL_BIN=$(abspath $(BINDIR)) DL_TOOLS=$(abspath $(BUILD))/tools DL_BENCH=$(abspath $(BUILD))/bench scripts/run-bench
 
 lint:
 	@CC="$(CC)" scripts/lint all
@@ -140,4 +146,4 @@ clean:
 .DELETE_ON_ERROR:
 .SECONDARY:
 -include $(lib_obj:.o=.d) $(f64_obj:.o=.d) $(wildcard $(BUILD)/dep/*.d $(BUILD)/unit/*.d \
-	$(BUILD)/bench/*.d $(BUILD)/fuzz/*.d $(BUILD)/replay/*.d)
+	$(BUILD)/bench/*.d $(BUILD)/tools/*.d $(BUILD)/fuzz/*.d $(BUILD)/replay/*.d)

@@ -12,8 +12,9 @@ bats_require_minimum_version 1.5.0
 
 repo=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 DL_BIN=${DL_BIN:-$repo/bin}
-PATH=$DL_BIN:$PATH
-export DL_BIN PATH
+DL_TOOLS=${DL_TOOLS:-$repo/build/tools} # programs that only tests run
+PATH=$DL_BIN:$DL_TOOLS:$PATH
+export DL_BIN DL_TOOLS PATH
 
 # Keys are made on first use: all tests of a file share one home, so that setup_file can prepare
 # files that its tests trust. A test that wants to be a stranger calls new_home.
