@@ -1,0 +1,301 @@
+/*
+ * dl-key - make a key pair, print a public key or fingerprint, trust or revoke a key
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/opt.h"
+#include "base/say.h"
+#include "form/trust.h"
+#include "io/fd.h"
+
+static struct {
+	const char *output, *name, *key, *trust;
+	bool fingerprint, json, quiet, verbose;
+	bool output_given, name_given, fingerprint_given, json_given;
+} o;
+
+static const struct opt table[] = {
+	{ 'o', "output", OPT_TEXT, &o.output, "NAME", "gen: write NAME.key and NAME.pub",
+	  .given = &o.output_given },
+	{ 'f', "fingerprint", OPT_FLAG, &o.fingerprint, NULL, "show: print the fingerprint",
+	  .given = &o.fingerprint_given },
+	{ 'n', "name", OPT_TEXT, &o.name, "NAME", "trust: call the key NAME here",
+	  .given = &o.name_given },
+	{ 0, "json", OPT_FLAG, &o.json, NULL, "list: print JSON", .given = &o.json_given },
+	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "own secret key, instead of $DL_KEY or the default" },
+	{ 'T', "trust", OPT_TEXT, &o.trust, "DIR", "trusted keys, instead of $DL_TRUST or the default" },
+	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL, "say errors only" },
+	{ 'v', "verbose", OPT_FLAG, &o.verbose, NULL, "say what was done" },
+	OPT_END
+};
+static const char *const synopsis[] = {
+	"dl-key gen [-o NAME]",
+	"dl-key show [-f] [FILE]",
+	"dl-key trust [-n NAME] FILE...",
+	"dl-key revoke NAME...",
+	"dl-key list [--json]",
+	NULL
+};
+static const struct opt_prog prog = {
+	"dl-key", "Makes and shows keys, and keeps the list of those that are trusted.", synopsis, table
+};
+static struct say say;
+
+static int generate(char **words, int n)
+{
+	int rc;
+
+	(void)words;
+	(void)n;
+	if (o.output)
+		return key_generate(o.output);
+	rc = key_generate_default();
+	return rc == 1 ? err_set(ERR_IO, "you have a key already (dl-key show prints it)") : rc;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t n = strlen(text), m = strlen(end);
+
+	return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* Own key, a public key, or the public half of a secret one. */
+static int load_shown(struct key_pub *pub, const char *path)
+{
+	struct key key;
+	int rc;
+
+	if (path && !ends_with(path, ".key"))
+		return key_load_pub(pub, path);
+	rc = path ? key_load(&key, path) : key_find(&key, o.key);
+	if (rc == 0)
+		key_public(pub, &key);
+	key_wipe(&key);
+	return rc;
+}
+
+static int show(char **words, int n)
+{
+	struct buf line = BUF_INIT;
+	char print[TRUST_PRINT];
+	struct key_pub pub;
+	int rc = load_shown(&pub, n ? words[0] : NULL);
+
+	if (rc == 0)
+		rc = key_pub_text(&pub, &line);
+	if (rc == 0 && o.fingerprint) {
+		sig_fingerprint(print, &pub.pub);
+		puts(print);
+	} else if (rc == 0) {
+		fputs(line.data, stdout);
+	}
+	buf_release(&line);
+	return rc;
+}
+
+static int trust_file(const char *dir, const char *path)
+{
+	struct key_pub *v;
+	char print[TRUST_PRINT];
+	size_t n;
+	int rc = key_load_pubs(&v, &n, path);
+
+	if (rc == 0 && o.name && n > 1)
+		rc = err_set(ERR_USAGE, "--name is for one key, '%s' has %zu", fd_name(path), n);
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		if (o.name)
+			snprintf(v[i].name, sizeof v[i].name, "%s", o.name);
+		rc = trust_add(dir, &v[i]);
+		sig_fingerprint(print, &v[i].pub);
+		if (rc == 0)
+			say_note(&say, "trusted: %s %s", v[i].name, print);
+		else
+			rc = err_at(rc, "%s", fd_name(path));
+	}
+	free(v);
+	return rc;
+}
+
+static int trust(char **words, int n)
+{
+	struct buf dir = BUF_INIT;
+	int rc = o.name ? key_name_check("key", o.name) : 0;
+
+	if (rc == 0 && o.name && n > 1)
+		rc = err_set(ERR_USAGE, "--name is for one key, not for %d files", n);
+	if (rc == 0)
+		rc = trust_where(&dir, o.trust);
+	for (int i = 0; rc == 0 && i < n; i++)
+		rc = trust_file(dir.data, words[i]);
+	buf_release(&dir);
+	return rc;
+}
+
+/* Own key goes by its name too, though it is not in the directory. */
+static bool is_own(const struct trust *t, const char *who, char print[TRUST_PRINT])
+{
+	struct key own;
+	bool named = !trust_named(t, who) && key_find(&own, o.key) == 0 && strcmp(who, own.name) == 0;
+
+	if (named)
+		sig_fingerprint(print, &own.secret.pub);
+	key_wipe(&own);
+	return named;
+}
+
+static int revoke_one(const char *dir, const char *who)
+{
+	char print[TRUST_PRINT];
+	struct trust t;
+	int rc = trust_load(&t, o.trust, NULL);
+
+	if (rc < 0)
+		return rc;
+	if (is_own(&t, who, print)) {
+		say_warn(&say, "this is your own key: what is signed with it is refused from now on");
+		who = print;
+	}
+	trust_release(&t);
+	return trust_revoke(dir, who);
+}
+
+static int revoke(char **words, int n)
+{
+	struct buf dir = BUF_INIT;
+	int rc = trust_where(&dir, o.trust);
+
+	for (int i = 0; rc == 0 && i < n; i++)
+		rc = revoke_one(dir.data, words[i]);
+	buf_release(&dir);
+	return rc;
+}
+
+static const char *state(const struct trust_entry *e)
+{
+	return e->revoked ? "revoked" : e->own ? "own" : "trusted";
+}
+
+static void list_text(const struct trust *t)
+{
+	char print[TRUST_PRINT];
+	int width = 4;
+
+	for (size_t i = 0; i < t->n; i++)
+		if ((int)strlen(t->v[i].key.name) > width)
+			width = (int)strlen(t->v[i].key.name);
+	printf("%-*s  %-32s  STATE\n", width, "NAME", "FINGERPRINT");
+	for (size_t i = 0; i < t->n; i++) {
+		sig_fingerprint(print, &t->v[i].key.pub);
+		printf("%-*s  %s  %s\n", width, t->v[i].key.name, print, state(&t->v[i]));
+	}
+}
+
+/* Names and digits only: nothing in it needs escaping. */
+static void list_json(const struct trust *t)
+{
+	char print[TRUST_PRINT], code[64];
+
+	fputs("[", stdout);
+	for (size_t i = 0; i < t->n; i++) {
+		const struct trust_entry *e = &t->v[i];
+
+		sig_fingerprint(print, &e->key.pub);
+		sig_base64(code, sizeof code, e->key.pub.b, sizeof e->key.pub.b);
+		printf("%s\n  {\"name\": \"%s\", \"fingerprint\": \"%s\", \"key\": \"%s\", \"state\": \"%s\"}",
+		       i ? "," : "", e->key.name, print, code, state(e));
+	}
+	puts("\n]");
+}
+
+static int list(char **words, int n)
+{
+	struct trust t;
+	struct key own;
+	int rc = key_find(&own, o.key);
+
+	(void)words;
+	(void)n;
+	if (rc == 0)
+		rc = trust_load(&t, o.trust, &own);
+	key_wipe(&own);
+	if (rc < 0)
+		return rc;
+	if (o.json)
+		list_json(&t);
+	else
+		list_text(&t);
+	trust_release(&t);
+	return 0;
+}
+
+static const struct command {
+	const char *name;
+	int (*run)(char **words, int n);
+	int least, most;   /* words after the name */
+	const bool *takes; /* the option that is for it alone */
+} commands[] = {
+	{ "gen", generate, 0, 0, &o.output_given },
+	{ "show", show, 0, 1, &o.fingerprint_given },
+	{ "trust", trust, 1, INT_MAX, &o.name_given },
+	{ "revoke", revoke, 1, INT_MAX, NULL },
+	{ "list", list, 0, 0, &o.json_given },
+};
+#define COMMANDS (sizeof commands / sizeof commands[0])
+
+/* No option is accepted and then ignored. */
+static int check_options(const struct command *c)
+{
+	static const struct { const bool *given; const char *name; } special[] = {
+		{ &o.output_given, "--output" }, { &o.fingerprint_given, "--fingerprint" },
+		{ &o.name_given, "--name" }, { &o.json_given, "--json" },
+	};
+
+	for (size_t i = 0; i < sizeof special / sizeof special[0]; i++)
+		if (*special[i].given && c->takes != special[i].given)
+			return err_set(ERR_USAGE, "option %s is not for '%s'", special[i].name, c->name);
+	return 0;
+}
+
+static int run(char **words, int n)
+{
+	char shown[80];
+	int rc;
+
+	if (n == 0)
+		return err_set(ERR_USAGE, "what to do? gen, show, trust, revoke or list; see -h");
+	for (const struct command *c = commands; c < commands + COMMANDS; c++) {
+		if (strcmp(words[0], c->name) != 0)
+			continue;
+		rc = check_options(c);
+		if (rc < 0)
+			return rc;
+		if (n - 1 < c->least)
+			return err_set(ERR_USAGE, "'%s' needs to know which: see -h", c->name);
+		if (n - 1 > c->most) {
+			say_escape(shown, sizeof shown, words[c->most + 1]);
+			return err_set(ERR_USAGE, "'%s' has no use for '%s'", c->name, shown);
+		}
+		return c->run(words + 1, n - 1);
+	}
+	say_escape(shown, sizeof shown, words[0]);
+	return err_set(ERR_USAGE, "'%s' is none of gen, show, trust, revoke and list", shown);
+}
+
+int main(int argc, char **argv)
+{
+	char **words;
+	int n, rc = fd_standard();
+
+	if (rc == 0)
+		rc = opt_parse(&prog, argc, argv, &words, &n);
+	say_init(&say, prog.name, o.quiet, o.verbose);
+	if (rc == 0)
+		rc = run(words, n);
+	if (rc == 0)
+		rc = fd_close_output();
+	return rc < 0 ? say_error(&say, rc) : 0;
+}

@@ -1,0 +1,44 @@
+#include "io/output.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "io/fd.h"
+
+static bool is_standard(const char *path)
+{
+	return !path || strcmp(path, "-") == 0;
+}
+
+const char *output_name(const char *path)
+{
+	return is_standard(path) ? "standard output" : path;
+}
+
+int output_open(struct output *o, const char *path, const char *what, const int *inputs, size_t n)
+{
+	int rc;
+
+	*o = (struct output)OUTPUT_INIT;
+	if (is_standard(path)) {
+		rc = fd_output_fits(what, inputs, n);
+		if (rc == 0)
+			o->fd = STDOUT_FILENO;
+		return rc;
+	}
+	rc = atomic_open(&o->file, path, 0666);
+	o->fd = o->file.fd;
+	return rc;
+}
+
+int output_commit(struct output *o)
+{
+	o->fd = -1;
+	return o->file.path ? atomic_commit(&o->file) : fd_close_output();
+}
+
+void output_abort(struct output *o)
+{
+	o->fd = -1;
+	atomic_abort(&o->file);
+}

@@ -1,0 +1,32 @@
+/*
+ * output - where a program's one result goes: a file that appears whole or not at all, or standard
+ * output.
+ *
+ *     output_open    path NULL or "-": standard output, checked by fd_output_fits against the inputs
+ *     write to .fd
+ *     output_commit  publishes the file, or closes standard output and reports what it held back
+ *     output_abort   leaves no file behind; harmless after commit
+ */
+#ifndef OUTPUT_H
+#define OUTPUT_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "io/atomic.h"
+
+struct output {
+	int fd;
+	struct atomic file;
+};
+#define OUTPUT_INIT { -1, ATOMIC_INIT }
+
+/* `what` names the data for messages: "a checkpoint". */
+int output_open(struct output *o, const char *path, const char *what, const int *inputs, size_t n)
+	ERR_MUST;
+int output_commit(struct output *o) ERR_MUST;
+void output_abort(struct output *o);
+/* "standard output" or the path as given. */
+const char *output_name(const char *path);
+
+#endif

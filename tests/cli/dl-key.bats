@@ -1,0 +1,254 @@
+load helper
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+	new_home own
+}
+
+@test "show makes the key on first use and prints one line, the same every time" {
+	run -0 --separate-stderr dl-key show
+	expect_stdout_like '^dl-key-1 [A-Za-z0-9+/]{43}= [A-Za-z0-9._-]+$'
+	[ "${#lines[@]}" -eq 1 ]
+	expect_no_stderr
+	first=$output
+	run -0 --separate-stderr dl-key show
+	expect_stdout "$first"
+	[ "$(stat -c %a "$HOME/.config/dl/default.key")" = 600 ]
+	expect_no_temporary "$HOME/.config/dl"
+}
+
+@test "twenty programs that need a key at the same time agree on one" {
+	for i in $(seq 20); do dl-key show >"show.$i" 3>&- & done
+	wait
+	[ "$(cat show.* | sort -u | wc -l)" -eq 1 ]
+	[ "$(cat show.* | wc -l)" -eq 20 ]
+	expect_same show.1 "$HOME/.config/dl/default.pub"
+}
+
+@test "show -f prints the fingerprint that list prints" {
+	run -0 --separate-stderr dl-key show -f
+	expect_stdout_like '^[0-9a-f]{32}$'
+	print=$output
+	run -0 --separate-stderr dl-key list
+	expect_stdout_like "$print +own"
+}
+
+@test "gen makes a pair and never overwrites one" {
+	run -0 --separate-stderr dl-key gen -o bob
+	expect_stdout ""
+	expect_no_stderr
+	[ "$(stat -c %a bob.key)" = 600 ]
+	cp bob.key before
+	run -1 --separate-stderr dl-key gen -o bob
+	expect_stderr_line '^dl-key: bob\.pub is there already$'
+	rm bob.pub
+	run -1 --separate-stderr dl-key gen -o bob
+	expect_stderr_line '^dl-key: bob\.key is there already$'
+	expect_same before bob.key
+	expect_no_file bob.pub
+}
+
+@test "gen without a name makes the default key once" {
+	run -0 dl-key gen
+	run -1 --separate-stderr dl-key gen
+	expect_stderr_line '^dl-key: you have a key already \(dl-key show prints it\)$'
+}
+
+@test "a name that is a path in disguise or too long is refused with status 2" {
+	for name in a/-rf a/.hidden 'a b' $'a\nb' "$(printf 'x%.0s' $(seq 65))" é ''; do
+		run -2 --separate-stderr dl-key gen -o "$name"
+		expect_stderr_line '^dl-key: key .*: a name is 1 to 64 of'
+	done
+	run -0 dl-key gen -o "$(printf 'x%.0s' $(seq 64))"
+}
+
+@test "show prints the public half of a secret key file, under any file name" {
+	dl-key gen -o bob
+	run -0 --separate-stderr dl-key show bob.key
+	expect_stdout "$(cat bob.pub)"
+	mv bob.key alice.key
+	run -0 --separate-stderr dl-key show alice.key
+	expect_stdout "$(cat bob.pub)"
+	DL_KEY=alice.key run -0 --separate-stderr dl-key show
+	expect_stdout "$(cat bob.pub)"
+	run -0 --separate-stderr dl-key show -k alice.key
+	expect_stdout "$(cat bob.pub)"
+}
+
+@test "a secret key that others may read is refused, with the remedy" {
+	dl-key gen -o bob
+	for mode in 0644 0640 0604 0620; do
+		chmod $mode bob.key
+		run -1 --separate-stderr dl-key show -k bob.key
+		expect_stdout ""
+		expect_stderr_line '^dl-key: bob\.key: others may read this secret key: chmod 600'
+	done
+	chmod 400 bob.key
+	run -0 dl-key show -k bob.key
+}
+
+@test "key files may end in CRLF, LF or nothing" {
+	dl-key gen -o bob
+	for end in '\r\n' '\n' '' '\n\n' ' \t\n'; do
+		printf "%s$end" "$(cat bob.key)" >variant.key
+		printf "%s$end" "$(cat bob.pub)" >variant.pub
+		chmod 600 variant.key
+		run -0 --separate-stderr dl-key show variant.key
+		expect_stdout "$(cat bob.pub)"
+		run -0 --separate-stderr dl-key show variant.pub
+		expect_stdout "$(cat bob.pub)"
+	done
+}
+
+@test "key files that are empty, zero, cut, swapped or something else are refused" {
+	dl-key gen -o bob
+	code=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=
+	refused() { # TEXT WHY
+		umask 077
+		printf '%s' "$1" >bad.key
+		run -1 --separate-stderr dl-key show bad.key
+		expect_stdout ""
+		expect_stderr_line "^dl-key: bad\.key: $2"
+		expect_no_file "$HOME/.config/dl/default.key"
+	}
+	refused '' 'is empty'
+	refused $'\n' 'is empty'
+	refused "dl-secret-1 $code bob" 'the key is all zeros'
+	refused "$(head -c 40 bob.key)" 'not a key: one line'
+	refused "$(cat bob.pub)" 'a public key, where a secret key belongs'
+	refused "$(cat bob.key) more" 'not a key: one line'
+	refused "$(cat bob.key bob.key)" 'not a key: one line'
+	refused "dl-secret-2 $code bob" "starts with 'dl-secret-2'"
+	refused "dl-secret-1 ${code%=} bob" 'not 32 bytes in base64'
+	refused "dl-secret-1 ${code/A/!} bob" 'not 32 bytes in base64'
+	refused "$(cut -d' ' -f1,2 bob.key) ../x" "key '../x': a name is"
+	refused $'\x1b[2J' "starts with '.x1b"
+	head -c 100000 /dev/zero >bad.key
+	run -1 --separate-stderr dl-key show bad.key
+	expect_stderr_line '^dl-key: bad\.key: longer than'
+	printf 'dl-key-1 %s zero\n' "$code" >zero.pub
+	run -1 --separate-stderr dl-key trust zero.pub
+	expect_stderr_line '^dl-key: zero\.pub: line 1: the key is all zeros'
+	run -1 --separate-stderr dl-key trust bob.key
+	expect_stderr_line '^dl-key: bob\.key: line 1: a secret key, where a public key belongs'
+}
+
+@test "missing files and directories are named" {
+	run -1 --separate-stderr dl-key show -k nowhere.key
+	expect_stderr_line '^dl-key: nowhere\.key: No such file'
+	DL_KEY=nowhere.key run -1 --separate-stderr dl-key show
+	expect_stderr_line '^dl-key: nowhere\.key: No such file'
+	run -1 --separate-stderr dl-key trust nowhere.pub
+	expect_stderr_line '^dl-key: nowhere\.pub: No such file'
+	run -1 --separate-stderr dl-key trust .
+	expect_stderr_line '^dl-key: \.: is a directory'
+	run -1 --separate-stderr dl-key list -T nowhere
+	expect_stderr_line '^dl-key: nowhere: No such file'
+	HOME='' XDG_CONFIG_HOME='' run -1 --separate-stderr dl-key show
+	expect_stderr_line '^dl-key: no place for keys: neither HOME nor XDG_CONFIG_HOME is set'
+}
+
+@test "a public key goes through a pipe and is trusted at the other end" {
+	(new_home other && dl-key show) | dl-key trust -v -n other - 2>note
+	grep -qE '^dl-key: trusted: other [0-9a-f]{32}$' note
+	run -0 --separate-stderr dl-key list
+	expect_stdout_like 'other +[0-9a-f]{32} +trusted'
+	run -0 dl-key trust "$HOME/.config/dl/trust/other.pub"
+}
+
+@test "several keys in one file are all trusted" {
+	for name in a b c; do dl-key gen -o $name; done
+	(echo '# the team' && cat a.pub && echo && cat b.pub c.pub) | dl-key trust -
+	[ "$(dl-key list | grep -c trusted)" -eq 3 ]
+	run -2 --separate-stderr dl-key trust -n x a.pub b.pub
+	expect_stderr_line '^dl-key: --name is for one key, not for 2 files'
+}
+
+@test "another key under a name that is taken is refused, with the remedy" {
+	dl-key gen -o bob && dl-key trust bob.pub
+	mkdir new && dl-key gen -o new/bob
+	run -1 --separate-stderr dl-key trust new/bob.pub
+	expect_stderr_line "^dl-key: new/bob\.pub: another key \([0-9a-f]+\) is called 'bob' here: revoke"
+	expect_same bob.pub "$HOME/.config/dl/trust/bob.pub"
+	dl-key trust -n bob2 new/bob.pub
+	dl-key list | grep -q '^bob2 .*trusted'
+}
+
+@test "a revoked key stays revoked, and its owner may have a new one" {
+	dl-key gen -o bob && dl-key trust bob.pub
+	run -0 --separate-stderr dl-key revoke bob
+	expect_stdout ""
+	expect_no_stderr
+	dl-key list | grep -q '^bob .*revoked$'
+	run -3 --separate-stderr dl-key trust bob.pub
+	expect_stderr_line "^dl-key: bob\.pub: the key [0-9a-f]+ of 'bob' is revoked here"
+	run -3 dl-key trust -n robert bob.pub
+	mkdir new && dl-key gen -o new/bob
+	run -0 dl-key trust new/bob.pub
+	dl-key list | grep -q '^bob .*trusted$'
+}
+
+@test "revoking takes a name, one's own included, or a fingerprint, but not a guess" {
+	dl-key gen -o bob && dl-key trust bob.pub
+	run -1 --separate-stderr dl-key revoke bop
+	expect_stderr_line "^dl-key: no key is called 'bop' here, did you mean 'bob'\?$"
+	print=$(dl-key show -f bob.pub)
+	dl-key revoke "${print^^}"
+	dl-key list | grep -q '^bob .*revoked$'
+	name=$(dl-key show | cut -d' ' -f3)
+	run -0 --separate-stderr dl-key revoke "$name"
+	expect_stderr_line '^dl-key: this is your own key'
+	dl-key list | grep -q "^$name .*revoked$"
+}
+
+@test "a list of revoked keys that makes no sense stops everything" {
+	dl-key gen -o bob && dl-key trust bob.pub
+	printf '# old\nnot a fingerprint\n' >"$HOME/.config/dl/trust/revoked"
+	run -1 --separate-stderr dl-key list
+	expect_stderr_line '^dl-key: .*/trust/revoked: line 2: not a fingerprint of 32 hex digits'
+}
+
+@test "list --json is an array with everything in it" {
+	dl-key gen -o bob && dl-key trust bob.pub
+	run -0 --separate-stderr dl-key list --json
+	printf '%s' "$output" >list.json
+	python3 - bob.pub <<-'PYTHON'
+	import json, sys
+	keys = {k["name"]: k for k in json.load(open("list.json"))}
+	assert len(keys) == 2, keys
+	tag, code, name = open(sys.argv[1]).read().split()
+	assert keys["bob"]["key"] == code and keys["bob"]["state"] == "trusted", keys
+	PYTHON
+}
+
+@test "wrong words and options are refused with status 2" {
+	run -2 --separate-stderr dl-key
+	expect_stderr_line '^dl-key: what to do\?'
+	run -2 --separate-stderr dl-key shwo
+	expect_stderr_line "^dl-key: 'shwo' is none of"
+	run -2 --separate-stderr dl-key trust
+	expect_stderr_line "^dl-key: 'trust' needs to know which"
+	run -2 --separate-stderr dl-key show a b
+	expect_stderr_line "^dl-key: 'show' has no use for 'b'"
+	run -2 --separate-stderr dl-key show --json
+	expect_stderr_line "^dl-key: option --json is not for 'show'"
+	run -2 --separate-stderr dl-key list --jsn
+	expect_stderr_line "^dl-key: unknown option '--jsn', did you mean '--json'"
+	run -2 --separate-stderr dl-key gen -o a -o b
+	expect_stderr_line '^dl-key: option --output given twice'
+}
+
+@test "a full or closed standard output is an error" {
+	run -1 --separate-stderr bash -c 'dl-key show >/dev/full'
+	expect_stderr_line '^dl-key: standard output: No space left'
+	run -1 --separate-stderr bash -c 'dl-key show >&-'
+	expect_stderr_line '^dl-key: standard output'
+}
+
+@test "a disk that is full while a key is made leaves no half of one" {
+	need_small_disk
+	run -1 --separate-stderr small_disk 4k sh -c '
+		head -c 4096 /dev/zero >fill; dl-key gen -o bob; s=$?; ls -A; exit $s'
+	expect_stderr_like '^dl-key: .*No space left'
+	expect_stdout fill
+}
