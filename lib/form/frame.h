@@ -1,27 +1,31 @@
 /*
  * frame - sealed files: the one reader and the one writer of the container of dl-frame(5).
  *
- *     file    = magic, frame..., trailer
+ *     file    = magic, signer, frame..., trailer
  *     magic   = 89 44 4c 53 0d 0a 1a 0a                        (8 bytes)
+ *     signer  = Ed25519 public key                             (32 bytes)
  *     frame   = prelude, payload, seal
  *     prelude = kind u8, flags u8, zero u16, stored u32, raw u32     (12 bytes, little-endian)
  *     payload = one zstd frame of `stored` bytes that holds `raw` bytes, raw <= 1 MiB
  *     seal    = Ed25519 over C_i                                (64 bytes)
- *     trailer = u64 offset of the final frame                    (8 bytes)
+ *     trailer = number and offset of the final frame, C before it     (u64, u64, 32 bytes)
  *
  *     h_i = BLAKE2b-256("dl-frame-1" || u64 i || prelude || payload)
  *     C_i = BLAKE2b-256(C_(i-1) || h_i),  C_(-1) = BLAKE2b-256("dl-file-1" || signer)
  *
  * Kinds: 1 header (several, the last flagged), 2 data, 3 index (several), 4 final. Data: tensor u32,
  * zero u32, first element u64, count u32, zero u32, then codec bytes; slices of a tensor in order, tensors
- * in order of the table, nothing left out. Index entries: file offset u64 and h of each data frame. Final:
- * frame counts, totals, the h of all header and index frames and C of the frame before, so that a seekable
- * reader checks this one seal and reads any frame in any order.
+ * in order of the table, nothing left out. Index and final frame: see ledger.h. With the trailer a
+ * seekable reader verifies the final frame, through it the index, and then any frame in any order.
  *
  * A file's identity is its last C. Files are reproducible: same header, values and key, same bytes (the
  * file id of design.md is therefore derived, not random; the chain already keeps files apart).
  *
- * Memory: a few frames a thread, plus 40 bytes a frame for index and seekable reading.
+ * Errors of the reader begin with the name of the file, those of the writer do not. ERR_AUTH: damaged, cut,
+ * put together from parts, not signed by somebody trusted. ERR_DATA: not a dl file, or one that is sealed
+ * well but makes no sense to this version.
+ *
+ * Memory: a few frames a thread, 3 MiB each; plus 56 bytes a frame for writing and seekable reading.
  */
 #ifndef FRAME_H
 #define FRAME_H
@@ -47,7 +51,7 @@ size_t frame_slice_elems(const struct tensor *t); /* how many elements a full sl
 
 struct frame_writer;
 
-/* Seals with `key`; the header (copied) gets format and signer. The pool (may be NULL) encodes
+/* Seals with `key`. The header is copied and written at once. The pool (may be NULL) encodes
  * several frames at once; bytes do not depend on it. The descriptor stays the caller's. */
 int frame_create(struct frame_writer **out, int fd, const struct header *h, const struct sig_secret *key,
 	struct pool *pool) ERR_MUST;
@@ -75,12 +79,14 @@ struct frame_slice {
 	const void *elements;      /* integers */
 };
 
-/* Reads and verifies magic and header. `name` is for messages. trust NULL: nobody is trusted but seals are
- * still checked against the signer the header names (dl-show says so). The descriptor stays the caller's. */
+/* Reads and verifies magic and header, in this order: is it a dl file, is its signer trusted, does the seal
+ * verify, is its format known. `name` is for messages. trust NULL: anybody's seal will do, as long as it
+ * verifies, and whose it is (frame_signer) is for the caller to judge. The descriptor stays the caller's. */
 int frame_open(struct frame_reader **out, int fd, const char *name, const struct trust *trust,
 	struct pool *pool) ERR_MUST;
 void frame_reader_free(struct frame_reader *r);
 const struct header *frame_header(const struct frame_reader *r);
+const struct sig_public *frame_signer(const struct frame_reader *r);
 const char *frame_name(const struct frame_reader *r);
 
 /* Streaming: 1 and a slice, or 0 at the verified end (final frame, index and trailer agree with what was

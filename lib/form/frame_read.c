@@ -1,0 +1,325 @@
+/* The streaming half of reading in frame.h. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "form/reader.h"
+#include "io/fd.h"
+
+int reader_error(const struct frame_reader *r, int code, uint64_t number)
+{
+	return err_at(err_at(code, "frame %" PRIu64, number), "%s", r->name);
+}
+
+static int hash_one(void *ctx, int i, int thread)
+{
+	struct frame_reader *r = ctx;
+
+	(void)thread;
+	r->block[i].number = r->chain.number + (uint64_t)i;
+	block_hash(&r->block[i]);
+	return 0;
+}
+
+static int open_one(void *ctx, int i, int thread)
+{
+	struct frame_reader *r = ctx;
+	struct block *b = &r->block[i];
+	int rc = block_open(b, &r->zs[thread], &r->signer);
+
+	if (rc == 0 && b->p.kind == CHAIN_DATA)
+		rc = block_decode(b, &r->header.tensors);
+	return rc < 0 ? reader_error(r, rc, b->number) : 0;
+}
+
+/* Loads up to `most` frames, not beyond one that calls itself final. What stops it early is kept for later:
+ * first come the frames before it. */
+static void load(struct frame_reader *r, int most)
+{
+	r->loaded = r->next = 0;
+	while (r->loaded < most && r->pending.code == 0) {
+		struct block *b = &r->block[r->loaded];
+		int rc;
+
+		b->offset = r->offset;
+		rc = block_load(b, r->fd, false);
+		if (rc == 0)
+			rc = err_set(ERR_AUTH, "truncated: ends before the frame");
+		if (rc < 0) {
+			reader_error(r, rc, r->chain.number + (uint64_t)r->loaded);
+			err_save(&r->pending, rc);
+			break;
+		}
+		r->offset += block_size(b);
+		r->loaded++;
+		if (b->p.kind == CHAIN_FINAL)
+			break;
+	}
+}
+
+/*
+ * The next batch, verified and decoded. Threads hash; then the chain, a short step for each; then
+ * threads check seals and decode.
+ */
+static int load_batch(struct frame_reader *r, int most)
+{
+	int rc;
+
+	load(r, most);
+	if (r->loaded == 0)
+		return err_restore(&r->pending);
+	if ((rc = pool_run(r->pool, hash_one, r, r->loaded)) < 0)
+		return rc;
+	for (int i = 0; i < r->loaded; i++) {
+		struct block *b = &r->block[i];
+
+		b->before = r->chain.c;
+		chain_add(&r->chain, &b->h);
+		b->c = r->chain.c;
+	}
+	return pool_run(r->pool, open_one, r, r->loaded);
+}
+
+/* ---- opening ---- */
+
+static int read_preamble(struct frame_reader *r, const struct trust *trust)
+{
+	uint8_t preamble[CHAIN_PREAMBLE];
+	ssize_t got = fd_read(r->fd, preamble, sizeof preamble);
+	int rc = got < 0 ? (int)got : preamble_get(&r->signer, preamble, (size_t)got);
+
+	if (rc == 0 && trust)
+		rc = trust_judge(trust, &r->signer, NULL);
+	if (rc < 0)
+		return err_at(rc, "%s", r->name);
+	chain_start(&r->chain, &r->signer);
+	r->offset = r->bytes = sizeof preamble;
+	return 0;
+}
+
+/* One header frame; the first one tells whether the others are for us. */
+static int add_header(struct frame_reader *r, const struct block *b, struct buf *text)
+{
+	int rc;
+
+	if (b->p.kind != CHAIN_HEADER)
+		return err_set(ERR_DATA, "not a header frame");
+	if (text->len == 0 && (rc = header_version((const char *)b->raw, b->p.raw)) < 0)
+		return rc;
+	if (b->p.raw > HEADER_BYTES - text->len)
+		return err_set(ERR_DATA, "header is longer than %zu bytes", HEADER_BYTES);
+	if ((rc = buf_add(text, b->raw, b->p.raw)) < 0)
+		return rc;
+	r->bytes += block_size(b);
+	return ledger_mark(&r->ledger, CHAIN_HEADER, b->offset, &b->h);
+}
+
+static int read_header(struct frame_reader *r)
+{
+	struct buf text = BUF_INIT;
+	struct block *b = &r->block[0];
+	int rc;
+
+	do {
+		if ((rc = load_batch(r, 1)) < 0)
+			goto out;
+		if ((rc = add_header(r, b, &text)) < 0) {
+			reader_error(r, rc, b->number);
+			goto out;
+		}
+	} while (!(b->p.flags & CHAIN_LAST));
+	r->loaded = 0;
+	if ((rc = header_parse(&r->header, text.data, text.len)) < 0)
+		err_at(err_at(rc, "header"), "%s", r->name);
+out:
+	buf_release(&text);
+	return rc;
+}
+
+static int blocks_new(struct frame_reader *r)
+{
+	int threads = pool_threads(r->pool), rc = 0;
+
+	r->blocks = threads > 1 ? 2 * threads : 1;
+	r->zs = calloc((size_t)threads, sizeof *r->zs);
+	r->block = calloc((size_t)r->blocks, sizeof *r->block);
+	if (!r->zs || !r->block)
+		return err_nomem();
+	for (int i = 0; i < r->blocks && rc == 0; i++)
+		rc = block_init(&r->block[i]);
+	return rc;
+}
+
+int frame_open(struct frame_reader **out, int fd, const char *name, const struct trust *trust,
+	struct pool *pool)
+{
+	struct frame_reader *r = calloc(1, sizeof *r);
+	int rc;
+
+	if (!r || !(r->name = strdup(name))) {
+		free(r);
+		return err_nomem();
+	}
+	r->fd = fd;
+	r->pool = pool;
+	if ((rc = sig_init()) < 0 || (rc = read_preamble(r, trust)) < 0 || (rc = blocks_new(r)) < 0 ||
+		(rc = read_header(r)) < 0) {
+		frame_reader_free(r);
+		return rc;
+	}
+	sig_hash_init(&r->entries);
+	sig_hash_init(&r->index);
+	*out = r;
+	return 0;
+}
+
+void frame_reader_free(struct frame_reader *r)
+{
+	if (!r)
+		return;
+	for (int i = 0; r->block && i < r->blocks; i++)
+		block_release(&r->block[i]);
+	for (int i = 0; r->zs && i < pool_threads(r->pool); i++)
+		zs_release(&r->zs[i]);
+	free(r->block);
+	free(r->zs);
+	header_release(&r->header);
+	ledger_release(&r->ledger);
+	free(r->entry);
+	free(r->slice_of);
+	free(r->name);
+	free(r);
+}
+
+const struct header *frame_header(const struct frame_reader *r)
+{
+	return &r->header;
+}
+
+const struct sig_public *frame_signer(const struct frame_reader *r)
+{
+	return &r->signer;
+}
+
+const char *frame_name(const struct frame_reader *r)
+{
+	return r->name;
+}
+
+uint64_t frame_bytes(const struct frame_reader *r)
+{
+	return r->bytes;
+}
+
+int frame_id(const struct frame_reader *r, digest *id)
+{
+	if (!r->identified)
+		return err_set(ERR_DATA, "%s: has no identity before its end is read", r->name);
+	*id = r->id;
+	return 0;
+}
+
+/* ---- going through ---- */
+
+static int take_data(struct frame_reader *r, const struct block *b, struct frame_slice *s)
+{
+	struct entry e = { b->slice.tensor, b->slice.n, b->slice.first, b->offset, b->h };
+	uint8_t bytes[LEDGER_ENTRY];
+	int rc;
+
+	if (r->ledger.indexes > 0)
+		return err_set(ERR_DATA, "data after the index");
+	if ((rc = progress_add(&r->at, &r->header.tensors, e.tensor, e.first, e.count)) < 0)
+		return rc;
+	entry_put(bytes, &e);
+	sig_hash_add(&r->entries, bytes, sizeof bytes);
+	r->ledger.data++;
+	*s = b->slice;
+	return 1;
+}
+
+static int take_index(struct frame_reader *r, const struct block *b)
+{
+	if (b->p.raw % LEDGER_ENTRY != 0)
+		return err_set(ERR_DATA, "index is broken in the middle of an entry");
+	sig_hash_add(&r->index, b->raw, b->p.raw);
+	return ledger_mark(&r->ledger, CHAIN_INDEX, b->offset, &b->h);
+}
+
+/* Is the end in line with what came before? */
+static int check_final(struct frame_reader *r, const struct block *b)
+{
+	struct buf want = BUF_INIT;
+	digest entries, index;
+	int rc = ledger_put(&r->ledger, &want);
+
+	sig_hash_end(&r->entries, &entries);
+	sig_hash_end(&r->index, &index);
+	if (rc == 0 && r->at.tensor < r->header.tensors.n)
+		rc = err_set(ERR_DATA, "tensor '%s' is not complete", r->header.tensors.v[r->at.tensor].name);
+	if (rc == 0 && memcmp(entries.b, index.b, SIG_DIGEST) != 0)
+		rc = err_set(ERR_DATA, "index does not agree with the data");
+	if (rc == 0 && (want.len != b->p.raw || memcmp(want.data, b->raw, want.len) != 0))
+		rc = err_set(ERR_DATA, "final frame does not agree with those before it");
+	buf_release(&want);
+	return rc;
+}
+
+/* The trailer is not signed, but there is only one that is right. */
+static int check_trailer(struct frame_reader *r, const struct block *b)
+{
+	struct trailer t = { b->number, b->offset, b->before };
+	uint8_t want[CHAIN_TRAILER], have[CHAIN_TRAILER + 1];
+	ssize_t got = fd_read(r->fd, have, sizeof have);
+
+	if (got < 0)
+		return (int)got;
+	if (got < CHAIN_TRAILER)
+		return err_set(ERR_AUTH, "truncated: ends inside the trailer");
+	trailer_put(want, &t);
+	if (memcmp(want, have, CHAIN_TRAILER) != 0)
+		return err_set(ERR_AUTH, "damaged: the trailer is not right");
+	if (got > CHAIN_TRAILER)
+		return err_set(ERR_AUTH, "damaged: more bytes follow its end");
+	return 0;
+}
+
+static int take_final(struct frame_reader *r, const struct block *b)
+{
+	int rc = check_final(r, b);
+
+	if (rc < 0)
+		return reader_error(r, rc, b->number);
+	if ((rc = check_trailer(r, b)) < 0)
+		return err_at(rc, "%s", r->name);
+	r->id = b->c;
+	r->identified = r->ended = true;
+	r->bytes = b->offset + block_size(b) + CHAIN_TRAILER;
+	return 0;
+}
+
+int frame_next(struct frame_reader *r, struct frame_slice *s)
+{
+	int rc = 0;
+
+	while (rc == 0 && !r->ended) {
+		const struct block *b = &r->block[r->next];
+
+		if (r->next == r->loaded) {
+			if ((rc = load_batch(r, r->blocks)) < 0)
+				return rc;
+			continue;
+		}
+		r->next++;
+		if (b->p.kind == CHAIN_FINAL) {
+			rc = take_final(r, b);
+			continue;
+		}
+		rc = b->p.kind == CHAIN_DATA ? take_data(r, b, s) :
+			b->p.kind == CHAIN_INDEX ? take_index(r, b) : err_set(ERR_DATA, "header after the header");
+		if (rc < 0)
+			return reader_error(r, rc, b->number);
+		r->bytes = b->offset + block_size(b);
+	}
+	return rc;
+}

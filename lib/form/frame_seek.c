@@ -1,0 +1,264 @@
+/* The seekable half of reading in frame.h. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "form/reader.h"
+#include "io/fd.h"
+
+struct frame_scratch {
+	struct block block;
+	struct zs zs;
+};
+
+int frame_scratch_new(struct frame_scratch **out)
+{
+	struct frame_scratch *s = calloc(1, sizeof *s);
+	int rc;
+
+	if (!s)
+		return err_nomem();
+	if ((rc = block_init(&s->block)) < 0) {
+		frame_scratch_free(s);
+		return rc;
+	}
+	*out = s;
+	return 0;
+}
+
+void frame_scratch_free(struct frame_scratch *s)
+{
+	if (!s)
+		return;
+	block_release(&s->block);
+	zs_release(&s->zs);
+	free(s);
+}
+
+/* Frame `number` at `offset`, hashed but not verified. */
+static int load(const struct frame_reader *r, struct block *b, uint64_t number, uint64_t offset)
+{
+	int rc;
+
+	b->number = number;
+	b->offset = offset;
+	if ((rc = block_load(b, r->fd, true)) < 0)
+		return rc;
+	if (rc == 0)
+		return err_set(ERR_AUTH, "truncated: ends before the frame");
+	block_hash(b);
+	return 0;
+}
+
+/* The same, verified by the h that a sealed frame vouches for. */
+static int load_known(const struct frame_reader *r, struct frame_scratch *s, uint64_t number, uint64_t offset,
+	const digest *h)
+{
+	int rc = load(r, &s->block, number, offset);
+
+	if (rc < 0)
+		return rc;
+	if (memcmp(s->block.h.b, h->b, SIG_DIGEST) != 0)
+		return err_set(ERR_AUTH, "damaged: hash differs from the index");
+	return block_unpack(&s->block, &s->zs);
+}
+
+static int read_trailer(const struct frame_reader *r, struct trailer *t)
+{
+	uint8_t bytes[CHAIN_TRAILER];
+	uint64_t size;
+	ssize_t got;
+
+	if (!fd_regular(r->fd, &size))
+		return err_set(ERR_IO, "not a regular file, so it cannot be read out of order");
+	if (size < CHAIN_PREAMBLE + CHAIN_TRAILER)
+		return err_set(ERR_AUTH, "truncated: has no trailer");
+	got = fd_read_at(r->fd, bytes, sizeof bytes, size - CHAIN_TRAILER);
+	if (got < 0)
+		return (int)got;
+	trailer_get(t, bytes);
+	if (got < CHAIN_TRAILER || t->offset >= size - CHAIN_TRAILER)
+		return err_set(ERR_AUTH, "truncated or damaged: its trailer makes no sense");
+	return 0;
+}
+
+/* The final frame is verified by its own seal, over a C that follows from the one in the trailer. */
+static int read_final(struct frame_reader *r, struct frame_scratch *s, const struct trailer *t, struct ledger *l)
+{
+	struct chain chain = { t->before, t->number };
+	struct block *b = &s->block;
+	uint64_t size;
+	int rc;
+
+	if ((rc = load(r, b, t->number, t->offset)) < 0)
+		return rc;
+	chain_add(&chain, &b->h);
+	b->c = chain.c;
+	if ((rc = block_open(b, &s->zs, &r->signer)) < 0)
+		return rc;
+	if (b->p.kind != CHAIN_FINAL)
+		return err_set(ERR_DATA, "not a final frame");
+	if (!fd_regular(r->fd, &size) || b->offset + block_size(b) != size - CHAIN_TRAILER)
+		return err_set(ERR_AUTH, "damaged: bytes between final frame and trailer");
+	if ((rc = ledger_get(l, b->raw, b->p.raw)) < 0)
+		return rc;
+	if (l->data > UINT32_MAX || l->headers + l->data + l->indexes != t->number ||
+		l->headers != r->ledger.headers ||
+		memcmp(l->marks, r->ledger.marks, (size_t)l->headers * sizeof *l->marks) != 0)
+		return err_set(ERR_DATA, "final frame does not agree with the header");
+	r->id = chain.c;
+	r->bytes = size;
+	return 0;
+}
+
+/* The entries of one index frame, *n of them being there already. */
+static int add_entries(struct frame_reader *r, const struct block *b, struct progress *at, uint64_t *n,
+	uint64_t most)
+{
+	struct cursor c = cursor_over(b->raw, b->p.raw);
+	int rc;
+
+	if (b->p.kind != CHAIN_INDEX || b->p.raw % LEDGER_ENTRY != 0 || b->p.raw / LEDGER_ENTRY > most - *n)
+		return err_set(ERR_DATA, "not the index that the final frame announces");
+	while (cursor_left(&c) > 0) {
+		struct entry e = entry_get(&c);
+
+		if ((rc = progress_add(at, &r->header.tensors, e.tensor, e.first, e.count)) < 0)
+			return rc;
+		r->slice_of[e.tensor + 1]++;
+		r->entry[(*n)++] = e;
+	}
+	return 0;
+}
+
+static int read_index(struct frame_reader *r, struct frame_scratch *s, const struct ledger *l)
+{
+	const struct mark *m = l->marks + l->headers;
+	struct progress at = { 0, 0 };
+	uint64_t n = 0;
+	int rc;
+
+	if (l->data > l->indexes * (CHAIN_RAW / LEDGER_ENTRY))
+		return err_set(ERR_DATA, "%s: more frames than its index has room for", r->name);
+	r->entry = calloc((size_t)l->data + 1, sizeof *r->entry);
+	r->slice_of = calloc(r->header.tensors.n + 1, sizeof *r->slice_of);
+	if (!r->entry || !r->slice_of)
+		return err_nomem();
+	for (uint64_t i = 0; i < l->indexes; i++) {
+		uint64_t number = l->headers + l->data + i;
+
+		if ((rc = load_known(r, s, number, m[i].offset, &m[i].h)) < 0 ||
+			(rc = add_entries(r, &s->block, &at, &n, l->data)) < 0)
+			return reader_error(r, rc, number);
+	}
+	if (n != l->data || at.tensor != r->header.tensors.n)
+		return err_set(ERR_DATA, "%s: index is not complete", r->name);
+	for (size_t t = 0; t < r->header.tensors.n; t++)
+		r->slice_of[t + 1] += r->slice_of[t];
+	return 0;
+}
+
+/* All h are known now: do they lead to the C that was signed last? Then this reader and a streaming one
+ * see the same file, whoever made it. */
+static int check_chain(const struct frame_reader *r, const struct ledger *l, const digest *before)
+{
+	struct chain chain;
+
+	chain_start(&chain, &r->signer);
+	for (uint64_t i = 0; i < l->headers; i++)
+		chain_add(&chain, &l->marks[i].h);
+	for (uint64_t i = 0; i < l->data; i++)
+		chain_add(&chain, &r->entry[i].h);
+	for (uint64_t i = 0; i < l->indexes; i++)
+		chain_add(&chain, &l->marks[l->headers + i].h);
+	if (memcmp(chain.c.b, before->b, SIG_DIGEST) != 0)
+		return err_set(ERR_AUTH, "%s: damaged: its frames are not one chain", r->name);
+	return 0;
+}
+
+static int load_tables(struct frame_reader *r, struct frame_scratch *s)
+{
+	struct ledger l = { 0 };
+	struct trailer t;
+	int rc;
+
+	if ((rc = read_trailer(r, &t)) < 0)
+		return err_at(rc, "%s", r->name);
+	if ((rc = read_final(r, s, &t, &l)) < 0)
+		reader_error(r, rc, t.number);
+	else if ((rc = read_index(r, s, &l)) == 0)
+		rc = check_chain(r, &l, &t.before);
+	ledger_release(&l);
+	return rc;
+}
+
+int frame_seekable(struct frame_reader *r)
+{
+	struct frame_scratch *s;
+	int rc;
+
+	if (r->entry)
+		return 0;
+	if ((rc = frame_scratch_new(&s)) < 0)
+		return rc;
+	rc = load_tables(r, s);
+	frame_scratch_free(s);
+	if (rc < 0) {
+		free(r->entry);
+		free(r->slice_of);
+		r->entry = NULL;
+		r->slice_of = NULL;
+		return rc;
+	}
+	r->identified = true;
+	return 0;
+}
+
+uint32_t frame_slices(const struct frame_reader *r, uint32_t tensor)
+{
+	if (!r->entry || tensor >= r->header.tensors.n)
+		return 0;
+	return (uint32_t)(r->slice_of[tensor + 1] - r->slice_of[tensor]);
+}
+
+static int read_slice(const struct frame_reader *r, struct frame_scratch *s, const struct entry *e)
+{
+	const struct frame_slice *have = &s->block.slice;
+	uint64_t number = r->ledger.headers + (uint64_t)(e - r->entry);
+	int rc;
+
+	if ((rc = load_known(r, s, number, e->offset, &e->h)) == 0 &&
+		(rc = block_decode(&s->block, &r->header.tensors)) == 0 &&
+		(have->tensor != e->tensor || have->first != e->first || have->n != e->count))
+		rc = err_set(ERR_DATA, "not the slice that the index announces");
+	return rc < 0 ? reader_error(r, rc, number) : 0;
+}
+
+int frame_slice_at(const struct frame_reader *r, struct frame_scratch *scratch, uint32_t tensor, uint32_t slice,
+	struct frame_slice *out)
+{
+	int rc;
+
+	if (slice >= frame_slices(r, tensor))
+		return err_set(ERR_DATA, "%s: has no slice %" PRIu32 " of tensor %" PRIu32, r->name, slice, tensor);
+	if ((rc = read_slice(r, scratch, &r->entry[r->slice_of[tensor] + slice])) < 0)
+		return rc;
+	*out = scratch->block.slice;
+	return 0;
+}
+
+int frame_slice_with(const struct frame_reader *r, struct frame_scratch *scratch, uint32_t tensor, uint64_t at,
+	struct frame_slice *out)
+{
+	uint32_t low = 0, high = frame_slices(r, tensor);
+	const struct entry *e = high ? &r->entry[r->slice_of[tensor]] : NULL;
+
+	if (!e || at >= r->header.tensors.v[tensor].count)
+		return err_set(ERR_DATA, "%s: has no element %" PRIu64 " of tensor %" PRIu32, r->name, at, tensor);
+	while (high - low > 1) {
+		uint32_t middle = low + (high - low) / 2;
+
+		*(e[middle].first <= at ? &low : &high) = middle;
+	}
+	return frame_slice_at(r, scratch, tensor, low, out);
+}

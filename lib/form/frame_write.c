@@ -1,0 +1,320 @@
+/* The writing half of frame.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "form/block.h"
+#include "form/codec.h"
+#include "form/ledger.h"
+#include "io/fd.h"
+
+struct frame_writer {
+	int fd;
+	struct sig_secret key;
+	struct header header;
+	struct pool *pool;
+	struct zs *zs;       /* one a thread */
+	struct block *block; /* a batch: [0, full) wait to be stored, block[full] is being filled */
+	int blocks, full;
+	struct progress at;  /* of the next value */
+	struct chain chain;
+	struct ledger ledger;
+	struct buf index;    /* the entry of every data frame */
+	uint64_t written;
+	int failed; /* the first error: what follows it would have a hole */
+};
+
+size_t frame_slice_elems(const struct tensor *t)
+{
+	if (t->enc == ENC_PLAIN)
+		return FRAME_BYTES_INT / dtype_size(t->dtype);
+	return t->enc == ENC_F32R ? FRAME_ELEMS_PAIR : FRAME_ELEMS;
+}
+
+static const struct tensor *tensor_at(const struct frame_writer *w)
+{
+	return w->at.tensor < w->header.tensors.n ? &w->header.tensors.v[w->at.tensor] : NULL;
+}
+
+static int pack_one(void *ctx, int i, int thread)
+{
+	struct frame_writer *w = ctx;
+	struct block *b = &w->block[i];
+
+	b->number = w->chain.number + (uint64_t)i;
+	if (b->p.kind == CHAIN_DATA)
+		block_encode(b, &w->header.tensors.v[b->slice.tensor]);
+	return block_pack(b, &w->zs[thread]);
+}
+
+static int sign_one(void *ctx, int i, int thread)
+{
+	struct frame_writer *w = ctx;
+
+	(void)thread;
+	block_sign(&w->block[i], &w->key);
+	return 0;
+}
+
+static int enter(struct frame_writer *w, const struct block *b)
+{
+	struct entry e = { b->slice.tensor, b->slice.n, b->slice.first, b->offset, b->h };
+	uint8_t bytes[LEDGER_ENTRY];
+
+	if (b->p.kind == CHAIN_FINAL)
+		return 0;
+	if (b->p.kind != CHAIN_DATA)
+		return ledger_mark(&w->ledger, b->p.kind, b->offset, &b->h);
+	w->ledger.data++;
+	entry_put(bytes, &e);
+	return buf_add(&w->index, bytes, sizeof bytes);
+}
+
+/* Stores the blocks of the batch. Hashing and signing is for all threads; between them the chain is
+ * one short step for each. */
+static int flush(struct frame_writer *w)
+{
+	int rc = pool_run(w->pool, pack_one, w, w->full);
+
+	if (rc < 0)
+		return rc;
+	for (int i = 0; i < w->full; i++) {
+		chain_add(&w->chain, &w->block[i].h);
+		w->block[i].c = w->chain.c;
+	}
+	if ((rc = pool_run(w->pool, sign_one, w, w->full)) < 0)
+		return rc;
+	for (int i = 0; i < w->full; i++) {
+		struct block *b = &w->block[i];
+
+		b->offset = w->written;
+		if ((rc = enter(w, b)) < 0 || (rc = block_store(b, w->fd)) < 0)
+			return rc;
+		w->written += block_size(b);
+	}
+	w->full = 0;
+	return 0;
+}
+
+/* block[full] is filled. */
+static int push(struct frame_writer *w)
+{
+	return ++w->full == w->blocks ? flush(w) : 0;
+}
+
+/* A text or table as frames of one kind. `unit`: pieces that a frame does not break. */
+static int push_bytes(struct frame_writer *w, enum chain_kind kind, const struct buf *bytes, size_t unit)
+{
+	size_t most = CHAIN_RAW / unit * unit;
+	int rc = 0;
+
+	for (size_t at = 0; at < bytes->len && rc == 0; at += most) {
+		size_t n = bytes->len - at < most ? bytes->len - at : most;
+		struct block *b = &w->block[w->full];
+
+		b->p = (struct prelude){ .kind = (uint8_t)kind, .raw = (uint32_t)n };
+		if (kind == CHAIN_HEADER && at + n == bytes->len)
+			b->p.flags = CHAIN_LAST;
+		memcpy(b->raw, bytes->data + at, n);
+		rc = push(w);
+	}
+	return rc == 0 ? flush(w) : rc;
+}
+
+static int start(struct frame_writer *w)
+{
+	uint8_t preamble[CHAIN_PREAMBLE];
+	struct buf text = BUF_INIT;
+	int rc;
+
+	preamble_put(preamble, &w->key.pub);
+	chain_start(&w->chain, &w->key.pub);
+	if ((rc = header_format(&w->header, &text)) < 0 || (rc = fd_write(w->fd, preamble, sizeof preamble)) < 0)
+		goto out;
+	w->written = sizeof preamble;
+	rc = push_bytes(w, CHAIN_HEADER, &text, 1);
+out:
+	buf_release(&text);
+	return rc;
+}
+
+static int blocks_new(struct frame_writer *w)
+{
+	int threads = pool_threads(w->pool), rc = 0;
+
+	w->blocks = threads > 1 ? 2 * threads : 1;
+	w->zs = calloc((size_t)threads, sizeof *w->zs);
+	w->block = calloc((size_t)w->blocks, sizeof *w->block);
+	if (!w->zs || !w->block)
+		return err_nomem();
+	for (int i = 0; i < w->blocks && rc == 0; i++)
+		rc = block_init(&w->block[i]);
+	return rc;
+}
+
+int frame_create(struct frame_writer **out, int fd, const struct header *h, const struct sig_secret *key,
+	struct pool *pool)
+{
+	struct frame_writer *w = calloc(1, sizeof *w);
+	int rc;
+
+	if (!w)
+		return err_nomem();
+	w->fd = fd;
+	w->key = *key;
+	w->pool = pool;
+	if ((rc = sig_init()) < 0 || (rc = header_copy(&w->header, h)) < 0 || (rc = blocks_new(w)) < 0 ||
+		(rc = start(w)) < 0) {
+		frame_writer_free(w);
+		return rc;
+	}
+	*out = w;
+	return 0;
+}
+
+void frame_writer_free(struct frame_writer *w)
+{
+	if (!w)
+		return;
+	for (int i = 0; w->block && i < w->blocks; i++)
+		block_release(&w->block[i]);
+	for (int i = 0; w->zs && i < pool_threads(w->pool); i++)
+		zs_release(&w->zs[i]);
+	free(w->block);
+	free(w->zs);
+	header_release(&w->header);
+	ledger_release(&w->ledger);
+	buf_release(&w->index);
+	sig_secret_wipe(&w->key);
+	free(w);
+}
+
+uint64_t frame_written(const struct frame_writer *w)
+{
+	return w->written;
+}
+
+/* What the caller brings: floats, or integers of the tensor's size. */
+struct source {
+	const float *value, *rest;
+	const uint8_t *elements;
+};
+
+static void copy_in(struct block *b, const struct tensor *t, const struct source *from, size_t at, size_t n)
+{
+	size_t to = b->slice.n, size = dtype_size(t->dtype);
+
+	if (t->enc == ENC_PLAIN)
+		memcpy(b->plain + to * size, from->elements + at * size, n * size);
+	else
+		memcpy(b->plain + to * size, from->value + at, n * size);
+	if (t->enc == ENC_F32R && from->rest)
+		memcpy(block_rest(b) + to, from->rest + at, n * size);
+	else if (t->enc == ENC_F32R)
+		memset(block_rest(b) + to, 0, n * size);
+	b->slice.n += (uint32_t)n;
+}
+
+/* n elements that all belong to tensor t, into one block after the other. */
+static int fill(struct frame_writer *w, const struct tensor *t, const struct source *from, size_t n)
+{
+	size_t most = frame_slice_elems(t);
+	int rc;
+
+	for (size_t done = 0; done < n;) {
+		struct block *b = &w->block[w->full];
+		size_t part = n - done;
+
+		if (w->at.first % most == 0)
+			b->slice = (struct frame_slice){ .tensor = w->at.tensor, .first = w->at.first };
+		b->p.kind = CHAIN_DATA;
+		if (part > most - b->slice.n)
+			part = most - b->slice.n;
+		copy_in(b, t, from, done, part);
+		rc = progress_add(&w->at, &w->header.tensors, w->at.tensor, w->at.first, part);
+		if (rc == 0 && w->at.first % most == 0) /* a slice is full, or the tensor done */
+			rc = push(w);
+		if (rc < 0)
+			return rc;
+		done += part;
+	}
+	return 0;
+}
+
+static int fail(struct frame_writer *w, int rc)
+{
+	if (rc < 0 && w->failed == 0)
+		w->failed = rc;
+	return rc;
+}
+
+static int may_write(const struct frame_writer *w, bool floats, size_t n)
+{
+	const struct tensor *t = tensor_at(w);
+
+	if (w->failed < 0)
+		return err_set(w->failed, "writing failed before");
+	if (!t)
+		return err_set(ERR_DATA, "more values than the header announces");
+	if (floats != (t->enc != ENC_PLAIN))
+		return err_set(ERR_DATA, "tensor '%s' takes values of type %s", t->name, dtype_name(t->dtype));
+	if (n > t->count - w->at.first)
+		return err_set(ERR_DATA, "more values than tensor '%s' has elements", t->name);
+	return 0;
+}
+
+int frame_write(struct frame_writer *w, const float *value, const float *rest, size_t n)
+{
+	struct source from = { value, rest, NULL };
+	int rc = may_write(w, true, n);
+
+	if (rc < 0)
+		return rc;
+	if (rest && tensor_at(w)->enc != ENC_F32R)
+		return err_set(ERR_DATA, "tensor '%s' has no room for remainders", tensor_at(w)->name);
+	return fail(w, fill(w, tensor_at(w), &from, n));
+}
+
+int frame_write_int(struct frame_writer *w, const void *elements, size_t n)
+{
+	struct source from = { NULL, NULL, elements };
+	int rc = may_write(w, false, n);
+
+	return rc < 0 ? rc : fail(w, fill(w, tensor_at(w), &from, n));
+}
+
+/* The final frame, which tells about all before it, and the trailer, which tells where it is. */
+static int write_end(struct frame_writer *w)
+{
+	struct trailer t = { w->chain.number, w->written, w->chain.c };
+	uint8_t bytes[CHAIN_TRAILER];
+	struct buf final = BUF_INIT;
+	int rc = ledger_put(&w->ledger, &final);
+
+	if (rc == 0 && final.len > CHAIN_RAW)
+		rc = err_set(ERR_DATA, "too many frames for one file");
+	if (rc == 0)
+		rc = push_bytes(w, CHAIN_FINAL, &final, 1);
+	buf_release(&final);
+	if (rc < 0)
+		return rc;
+	trailer_put(bytes, &t);
+	w->written += sizeof bytes;
+	return fd_write(w->fd, bytes, sizeof bytes);
+}
+
+int frame_finish(struct frame_writer *w, digest *id)
+{
+	const struct tensor *t = tensor_at(w);
+	int rc;
+
+	if (w->failed < 0)
+		return err_set(w->failed, "writing failed before");
+	if (t)
+		return err_set(ERR_DATA, "tensor '%s' is not complete", t->name);
+	if ((rc = flush(w)) < 0 || (rc = push_bytes(w, CHAIN_INDEX, &w->index, LEDGER_ENTRY)) < 0 ||
+		(rc = write_end(w)) < 0)
+		return fail(w, rc);
+	if (id)
+		*id = w->chain.c;
+	return 0;
+}

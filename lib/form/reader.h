@@ -1,0 +1,40 @@
+/*
+ * reader - what the streaming and the seekable half of frame.h share. Private to them.
+ */
+#ifndef READER_H
+#define READER_H
+
+#include "form/block.h"
+#include "form/ledger.h"
+
+struct frame_reader {
+	int fd;
+	char *name;
+	struct pool *pool;
+	struct sig_public signer;
+	struct header header;
+	struct ledger ledger; /* header frames, then index frames as they come */
+	uint64_t bytes;       /* read and verified so far, or the size of the file */
+	bool identified;
+	digest id;
+
+	/* streaming */
+	struct zs *zs;       /* one a thread */
+	struct block *block; /* a batch: [next, loaded) are verified and not yet handed out */
+	int blocks, loaded, next;
+	struct chain chain;
+	uint64_t offset;     /* of the next frame to load */
+	struct progress at;
+	bool ended;          /* all is read and the end verified */
+	struct sig_hash entries, index; /* of the index as it should be and as it is; equal at the end */
+	struct err_note pending;        /* what stopped the last batch; code 0: nothing */
+
+	/* seekable: the data frames, and where the ones of tensor t begin: slice_of[t] to slice_of[t + 1] */
+	struct entry *entry;
+	uint64_t *slice_of;
+};
+
+/* Marks an error with frame number and file name. */
+int reader_error(const struct frame_reader *r, int code, uint64_t number);
+
+#endif
