@@ -108,6 +108,85 @@ static int take(struct parse *p, const struct opt *o, const char *value)
 	return store(o, value);
 }
 
+/* Length of the next piece: up to a blank that is not inside of brackets. */
+static int piece_length(const char *text)
+{
+	int depth = 0, n = 0;
+
+	for (; text[n] && (text[n] != ' ' || depth > 0); n++)
+		depth += (text[n] == '[') - (text[n] == ']');
+	return n;
+}
+
+/* Prints text from `column` on, wrapped, further lines indented. */
+static void print_wrapped(const char *text, int column, int indent)
+{
+	while (*text) {
+		int n = piece_length(text);
+
+		if (column + 1 + n > WIDTH && column > indent) {
+			printf("\n%*s", indent, "");
+			column = indent;
+		}
+		printf(" %.*s", n, text);
+		column += 1 + n;
+		text += n;
+		text += strspn(text, " ");
+	}
+	putchar('\n');
+}
+
+/* "usage: dl-learn -n STEPS ...": what does not fit goes under the first option. */
+static void print_synopsis(const char *const *line)
+{
+	for (int i = 0; line[i]; i++) {
+		int name = (int)strcspn(line[i], " ");
+
+		printf("%s %.*s", i == 0 ? "usage:" : "      ", name, line[i]);
+		print_wrapped(line[i] + name + strspn(line[i] + name, " "), 7 + name, 7 + name);
+	}
+}
+
+static void print_option(const struct opt *o)
+{
+	char left[80] = "", dash[8] = "    ";
+	int n;
+
+	if (o->letter)
+		snprintf(dash, sizeof dash, "-%c%s", o->letter, o->name ? ", " : "");
+	n = snprintf(left, sizeof left, "  %s%s%s%s%s", dash, o->name ? "--" : "",
+		     o->name ? o->name : "", o->arg ? " " : "", o->arg ? o->arg : "");
+	if (n > HELP_COLUMN - 1) {
+		printf("%s\n%*s", left, HELP_COLUMN, "");
+		n = HELP_COLUMN;
+	} else {
+		n = printf("%-*s", HELP_COLUMN, left);
+	}
+	print_wrapped(o->help, n, HELP_COLUMN);
+}
+
+static int print_help(const struct opt_prog *prog)
+{
+	static const struct opt common[] = {
+		{ 'h', "help", OPT_FLAG, 0, 0, "print this and leave", 0, 0, 0 },
+		{ 0, "version", OPT_FLAG, 0, 0, "print the version and leave", 0, 0, 0 },
+	};
+
+	print_synopsis(prog->synopsis);
+	printf("\n%s\n\n", prog->summary);
+	for (const struct opt *o = prog->table; !at_end(o); o++)
+		print_option(o);
+	print_option(&common[0]);
+	print_option(&common[1]);
+	return fflush(stdout) == 0 ? 1 : err_sys("standard output");
+}
+
+static int print_version(const struct opt_prog *prog)
+{
+	printf("%s, dl tools %s\n", prog->name, VERSION);
+	return fflush(stdout) == 0 ? 1 : err_sys("standard output");
+}
+
 static int unknown_long(const struct parse *p, const char *name)
 {
 	const char *names[TABLE_MAX + 3] = { 0 }, *near;
@@ -171,6 +250,8 @@ static int parse_cluster(struct parse *p, const char *letters)
 		while (!at_end(o) && o->letter != *letters)
 			o++;
 		say_escape(shown, sizeof shown, letter);
+		if (at_end(o) && *letters == 'h')
+			return print_help(p->prog);
 		if (at_end(o))
 			return err_set(ERR_USAGE, "unknown option '-%s', see -h", shown);
 		if (o->type != OPT_FLAG)
@@ -182,68 +263,9 @@ static int parse_cluster(struct parse *p, const char *letters)
 	return 0;
 }
 
-/* Words of the help text, wrapped under HELP_COLUMN; the cursor is at `column`. */
-static void print_wrapped(const char *help, int column)
-{
-	while (*help) {
-		int n = (int)strcspn(help, " ");
-
-		if (column + 1 + n > WIDTH) {
-			printf("\n%*s", HELP_COLUMN, "");
-			column = HELP_COLUMN;
-		}
-		printf(" %.*s", n, help);
-		column += 1 + n;
-		help += n;
-		help += strspn(help, " ");
-	}
-	putchar('\n');
-}
-
-static void print_option(const struct opt *o)
-{
-	char left[80] = "", dash[8] = "    ";
-	int n;
-
-	if (o->letter)
-		snprintf(dash, sizeof dash, "-%c%s", o->letter, o->name ? ", " : "");
-	n = snprintf(left, sizeof left, "  %s%s%s%s%s", dash, o->name ? "--" : "",
-		     o->name ? o->name : "", o->arg ? " " : "", o->arg ? o->arg : "");
-	if (n > HELP_COLUMN - 1) {
-		printf("%s\n%*s", left, HELP_COLUMN, "");
-		n = HELP_COLUMN;
-	} else {
-		n = printf("%-*s", HELP_COLUMN, left);
-	}
-	print_wrapped(o->help, n);
-}
-
-static int print_help(const struct opt_prog *prog)
-{
-	static const struct opt common[] = {
-		{ 'h', "help", OPT_FLAG, 0, 0, "print this and leave", 0, 0, 0 },
-		{ 0, "version", OPT_FLAG, 0, 0, "print the version and leave", 0, 0, 0 },
-	};
-
-	for (const char *const *line = prog->synopsis; *line; line++)
-		printf("%s %s\n", line == prog->synopsis ? "usage:" : "      ", *line);
-	printf("\n%s\n\n", prog->summary);
-	for (const struct opt *o = prog->table; !at_end(o); o++)
-		print_option(o);
-	print_option(&common[0]);
-	print_option(&common[1]);
-	return fflush(stdout) == 0 ? 1 : err_sys("standard output");
-}
-
-static int print_version(const struct opt_prog *prog)
-{
-	printf("%s, dl tools %s\n", prog->name, VERSION);
-	return fflush(stdout) == 0 ? 1 : err_sys("standard output");
-}
-
 static int parse_option(struct parse *p, const char *word)
 {
-	if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0)
+	if (strcmp(word, "--help") == 0)
 		return print_help(p->prog);
 	if (strcmp(word, "--version") == 0)
 		return print_version(p->prog);

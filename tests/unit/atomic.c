@@ -1,0 +1,255 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "io/atomic.h"
+#include "io/fd.h"
+#include "io/lock.h"
+#include "io/wake.h"
+#include "unit.h"
+
+static int publish(const char *path, const char *text, int keep)
+{
+	struct atomic a;
+	int rc = atomic_open(&a, path, 0666);
+
+	if (rc == 0)
+		rc = fd_write(a.fd, text, strlen(text));
+	if (rc == 0)
+		rc = keep ? atomic_commit_keep(&a) : atomic_commit(&a);
+	atomic_abort(&a);
+	return rc;
+}
+
+static void holds(const char *path, const char *want)
+{
+	struct buf b = BUF_INIT;
+	int fd = -1;
+
+	CHECK(fd_open_in(path, &fd) == 0 && fd_slurp(fd, 100, &b) == 0);
+	CHECK_STR(b.data, want);
+	close(fd);
+	buf_release(&b);
+}
+
+/* Removes what the directory holds; true when it was just these names. */
+static int emptied(const char *const *names)
+{
+	for (; *names; names++)
+		if (unlink(*names) < 0)
+			return 0;
+	return mkdir("probe", 0700) == 0 && rmdir("probe") == 0 && rmdir("../t") == 0 &&
+	       mkdir("../t", 0700) == 0 && chdir("../t") == 0;
+}
+#define EMPTIED(...) emptied((const char *const[]){ __VA_ARGS__, NULL })
+
+static void test_commit(void)
+{
+	struct stat st;
+
+	umask(027);
+	CHECK(publish("f", "one", 0) == 0);
+	holds("f", "one");
+	CHECK(stat("f", &st) == 0 && (st.st_mode & 0777) == 0640);
+	umask(022);
+	CHECK(publish("./f", "two", 0) == 0);
+	holds("f", "two");
+	CHECK(EMPTIED("f"));
+}
+
+static void test_abort(void)
+{
+	struct atomic a = ATOMIC_INIT;
+
+	atomic_abort(&a);
+	CHECK(publish("f", "one", 0) == 0 && atomic_open(&a, "f", 0666) == 0);
+	CHECK(fd_write(a.fd, "half", 4) == 0);
+	holds("f", "one");
+	atomic_abort(&a);
+	atomic_abort(&a);
+	holds("f", "one");
+	CHECK(EMPTIED("f"));
+}
+
+static void test_keep_previous(void)
+{
+	CHECK(publish("f", "one", 1) == 0);
+	holds("f", "one");
+	CHECK(access("f.prev", F_OK) < 0);
+	CHECK(publish("f", "two", 1) == 0);
+	holds("f", "two");
+	holds("f.prev", "one");
+	CHECK(publish("f", "three", 1) == 0);
+	holds("f.prev", "two");
+	/* Killed after the link and before the rename: both names are one file. */
+	CHECK(unlink("f.prev") == 0 && link("f", "f.prev") == 0);
+	CHECK(publish("f", "four", 1) == 0);
+	holds("f", "four");
+	holds("f.prev", "three");
+	CHECK(EMPTIED("f", "f.prev"));
+}
+
+static void test_links(void)
+{
+	struct stat st;
+
+	CHECK(mkdir("d", 0700) == 0 && symlink("d/f", "link") == 0);
+	CHECK(publish("link", "one", 0) == 0);
+	CHECK(lstat("link", &st) == 0 && S_ISLNK(st.st_mode));
+	holds("d/f", "one");
+	CHECK(publish("link", "two", 0) == 0);
+	holds("d/f", "two");
+	CHECK(unlink("d/f") == 0 && rmdir("d") == 0);
+	CHECK(EMPTIED("link"));
+}
+
+static void refused(const char *path, const char *why)
+{
+	struct atomic a;
+
+	CHECK(atomic_open(&a, path, 0666) == ERR_IO && a.fd == -1);
+	CHECK_STR(err_text(), why);
+	atomic_abort(&a);
+}
+
+static void test_refused_targets(void)
+{
+	CHECK(mkfifo("fifo", 0600) == 0);
+	refused("/dev/null", "/dev/null: not a regular file");
+	refused("fifo", "fifo: not a regular file");
+	refused(".", ".: not a regular file");
+	refused("d/", "d/: not the name of a file");
+	refused("", ": not the name of a file");
+	refused("absent/f", "absent/f: No such file or directory");
+	CHECK(EMPTIED("fifo"));
+}
+
+static void test_long_names(void)
+{
+	char name[256];
+
+	memset(name, 'n', 255);
+	name[255] = '\0';
+	CHECK(publish(name, "long", 0) == 0);
+	CHECK(EMPTIED(name));
+}
+
+/* A limit on the size of files stands for a full disk: the old file stays, nothing else does. */
+static void test_no_space(void)
+{
+	int status = -1;
+	pid_t child;
+
+	CHECK(publish("f", "old", 0) == 0);
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		struct rlimit limit = { 4, 4 };
+
+		signal(SIGXFSZ, SIG_IGN);
+		setrlimit(RLIMIT_FSIZE, &limit);
+		_exit(publish("f", "new and longer", 0) == ERR_IO &&
+		      strcmp(err_text(), "write: File too large") == 0 ? 0 : 1);
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	holds("f", "old");
+	CHECK(EMPTIED("f"));
+}
+
+static void test_lock(void)
+{
+	struct lock a, b;
+	char want[64];
+
+	CHECK(lock_take(&a, "state") == 0);
+	if (!a.held)
+		return;
+	snprintf(want, sizeof want, "state: in use by process %ld", (long)getpid());
+	CHECK(lock_take(&b, "state") == ERR_BUSY && b.fd == -1);
+	CHECK_STR(err_text(), want);
+	lock_release(&b);
+	lock_release(&a);
+	lock_release(&a);
+	CHECK(lock_take(&b, "state") == 0 && b.held);
+	lock_release(&b);
+	CHECK(lock_take(&a, "absent/state") == ERR_IO);
+	CHECK_STR(err_text(), "absent/state.lock: No such file or directory");
+	CHECK(EMPTIED("state.lock"));
+}
+
+/* The kernel gives the lock back, whatever becomes of the process. */
+static void test_lock_of_the_dead(void)
+{
+	struct lock l;
+	int p[2];
+	char c;
+	pid_t child;
+
+	CHECK(pipe(p) == 0);
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		if (lock_take(&l, "state") < 0 || write(p[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	CHECK(read(p[0], &c, 1) == 1);
+	CHECK(lock_take(&l, "state") == ERR_BUSY || l.held == false);
+	lock_release(&l);
+	CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+	CHECK(lock_take(&l, "state") == 0);
+	lock_release(&l);
+	close(p[0]);
+	close(p[1]);
+	CHECK(EMPTIED("state.lock"));
+}
+
+static void test_wake(void)
+{
+	int status = 0;
+	pid_t child;
+
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		signal(SIGHUP, SIG_IGN);
+		if (wake_catch() < 0 || wake_requested() != 0)
+			_exit(1);
+		raise(SIGHUP); /* under nohup it stays ignored */
+		if (wake_requested() != 0)
+			_exit(2);
+		raise(SIGTERM);
+		if (wake_requested() != SIGTERM)
+			_exit(3);
+		raise(SIGTERM);
+		_exit(4);
+	}
+	CHECK(waitpid(child, &status, 0) == child);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
+int main(void)
+{
+	char dir[] = "/tmp/unit-atomic-XXXXXX";
+
+	if (!mkdtemp(dir) || chdir(dir) < 0 || mkdir("t", 0700) < 0 || chdir("t") < 0)
+		return 2;
+	test_commit();
+	test_abort();
+	test_keep_previous();
+	test_links();
+	test_refused_targets();
+	test_long_names();
+	test_no_space();
+	test_lock();
+	test_lock_of_the_dead();
+	test_wake();
+	CHECK(chdir("..") == 0 && rmdir("t") == 0 && rmdir(dir) == 0);
+	return unit_done("atomic");
+}
