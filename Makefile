@@ -87,6 +87,8 @@ $(BUILD)/replay/%: tests/fuzz/%.c tests/fuzz/replay.c $(archive)
 	$(compile) -o $@ $< tests/fuzz/replay.c $(archive) $(libs)
 
 # Every test prints lines "ok WHAT" and "not ok WHAT"; scripts/check counts them.
+programs: all $(unit_exe) $(replay_exe) $(tool_exe)
+
 unit: $(unit_exe)
 	@scripts/run-programs $(unit_exe)
 
@@ -94,11 +96,14 @@ replay: $(replay_exe)
 	@scripts/run-programs $(replay_exe)
 
 cli: all $(tool_exe)
-	@DL_BIN=$(abspath $(BINDIR)) DL_TOOLS=$(abspath $(BUILD))/tools scripts/run-bats $(wildcard tests/cli/*.bats)
+	@DL_BIN=$(abspath $(BINDIR)) DL_TOOLS=$(abspath $(BUILD))/tools \
+		scripts/run-bats $(wildcard tests/cli/*.bats)
 
-check: all
+tests: unit replay cli
+
+check: programs
 	@scripts/lint light
-	@$(MAKE) --no-print-directory unit replay cli
+	@$(MAKE) --no-print-directory -k tests
 
 sanitized = $(MAKE) --no-print-directory BUILD=$(BUILD)/$(1) BINDIR=$(BUILD)/$(1)/bin \
 	CFLAGS="-O1 -g -fno-omit-frame-pointer"
@@ -118,7 +123,8 @@ fuzz:
 	@scripts/run-fuzz $(BUILD)/fuzz/fuzz $(FUZZ_SECONDS)
 
 bench: all $(bench_exe) $(tool_exe)
-	@DL_BIN=$(abspath $(BINDIR)) DL_TOOLS=$(abspath $(BUILD))/tools DL_BENCH=$(abspath $(BUILD))/bench scripts/run-bench
+	@DL_BIN=$(abspath $(BINDIR)) DL_TOOLS=$(abspath $(BUILD))/tools \
+		DL_BENCH=$(abspath $(BUILD))/bench scripts/run-bench
 
 lint:
 	@CC="$(CC)" scripts/lint all
@@ -142,7 +148,7 @@ uninstall:
 clean:
 	rm -rf $(BUILD) $(bin_exe)
 
-.PHONY: all unit replay cli check sanitize tsan fuzz fuzz-build bench lint install uninstall clean
+.PHONY: all programs unit replay cli tests check sanitize tsan fuzz fuzz-build bench lint install uninstall clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 -include $(lib_obj:.o=.d) $(f64_obj:.o=.d) $(wildcard $(BUILD)/dep/*.d $(BUILD)/unit/*.d \

@@ -1,0 +1,166 @@
+# What every program has in common, found by listing bin/ and man/: nothing to add for a new one.
+
+load helper
+
+programs() {
+	find "$repo/bin" -name 'dl-*.c' -o -name 'dl-*.sh' | sed 's|.*/||; s|\.[a-z]*$||' | sort
+}
+
+# each CHECK: calls CHECK with the name of each program; all of them are tried. Inside of CHECK a
+# failing command does not end the test: it says && and return.
+each() {
+	local program bad=0
+	for program in $(programs); do
+		"$1" "$program" || { echo "^^^ $program" >&2; bad=1; }
+	done
+	[ "$bad" -eq 0 ]
+}
+
+help() {
+	run --separate-stderr "$1" "$2" </dev/null
+	expect_status 0 && expect_no_stderr && expect_stdout_like "^usage: $1( |$)" || return 1
+	expect_stdout_like "-h, --help" && expect_stdout_like "--version"
+	awk 'length() > 80 { print "longer than 80: " $0; bad = 1 } END { exit bad }' <<<"$output"
+}
+short_help() { help "$1" -h; }
+long_help() { help "$1" --help; }
+@test "-h and --help print a usage that fits on a terminal" {
+	each short_help
+	each long_help
+}
+
+version() {
+	run --separate-stderr "$1" --version </dev/null
+	expect_status 0 && expect_no_stderr && expect_stdout_like "^$1, dl tools [0-9.]+$"
+}
+@test "--version prints one line" {
+	each version
+}
+
+unknown_option() {
+	run --separate-stderr "$1" --no-such-option </dev/null
+	expect_status 2 && expect_stdout "" && expect_stderr_line "^$1: unknown option '--no-such-option'"
+}
+@test "an unknown option is status 2 and one line" {
+	each unknown_option
+}
+
+# Words of the usage that -h prints.
+usage_words() {
+	"$1" -h | sed '/^$/q; s/^usage://' | tr -s ' \n' ' '
+}
+# Words of the SYNOPSIS of the manual page as a reader sees them.
+synopsis_words() {
+	mandoc -Tascii -O width=1000 "$repo/man/$1.1" | sed 's/.\x08//g' |
+		sed -n '/^SYNOPSIS/,/^[A-Z]/{/^[A-Z]/!p}' | tr -s ' \n' ' '
+}
+synopsis() {
+	local usage manual
+	usage=$(usage_words "$1")
+	manual=$(synopsis_words "$1")
+	[ "${usage# }" = "${manual# }" ] || {
+		printf '%s\n' "-h says:         $usage" "the manual says: $manual" >&2
+		return 1
+	}
+}
+@test "the SYNOPSIS of each manual page is the usage of -h" {
+	command -v mandoc >/dev/null || skip "no mandoc"
+	each synopsis
+}
+
+# Options that -h lists and DESCRIPTION does not explain.
+described() {
+	local name bad=0
+	for name in $("$1" -h | sed -n 's/^  \(-., \)\? *--\([a-z0-9-]*\).*/\2/p'); do
+		case $name in help | version) continue ;; esac
+		mandoc -Tascii -O width=1000 "$repo/man/$1.1" | sed 's/.\x08//g' |
+			grep -q -e "--$name\b" || { echo "--$name is not in the manual" >&2; bad=1; }
+	done
+	[ "$bad" -eq 0 ]
+}
+@test "each manual page explains every option" {
+	command -v mandoc >/dev/null || skip "no mandoc"
+	each described
+}
+
+full_output() {
+	local option
+	for option in -h --version; do
+		run --separate-stderr sh -c '"$0" "$1" >/dev/full' "$1" "$option"
+		expect_status 1 &&
+			expect_stderr_line "^$1: standard output: No space left on device$" || return 1
+	done
+}
+@test "a full disk under standard output is noticed" {
+	each full_output
+}
+
+closed_output() {
+	run --separate-stderr sh -c '"$0" --version >&-' "$1"
+	expect_status 1 && expect_stderr_line "^$1: standard output: "
+}
+@test "a closed standard output is noticed" {
+	each closed_output
+}
+
+closed_streams() {
+	run sh -c '"$0" --version <&- 2>&-' "$1"
+	expect_status 0 && expect_stdout_like "dl tools"
+}
+@test "closed standard input and error do no harm" {
+	each closed_streams
+}
+
+broken_pipe() {
+	run bash -c 'exec 4<>pipe 5>pipe 4<&-; "$0" -h >&5' "$1"
+	expect_status 141 && expect_stdout ""
+}
+@test "a reader that went away ends a program quietly" {
+	mkfifo pipe
+	each broken_pipe
+}
+
+in_german() {
+	run --separate-stderr env LC_ALL=de_DE.UTF-8 LANG=de_DE.UTF-8 "$1" --version
+	expect_status 0 && expect_no_stderr
+}
+@test "the locale changes nothing" {
+	each in_german
+}
+
+# The shell lines of the EXAMPLES of a manual page, in order.
+examples() {
+	awk '
+		/^\.Sh/ { inside = $2 == "EXAMPLES" }
+		inside && /^\.Bd -literal/ { block = 1; next }
+		/^\.Ed/ { block = 0 }
+		block {
+			gsub(/\\&/, ""); gsub(/\\\(aq/, "\047"); gsub(/\\\(dq/, "\""); gsub(/\\\(ha/, "^")
+			gsub(/\\\(ti/, "~"); gsub(/\\-/, "-"); gsub(/\\e/, "\\")
+			sub(/^\$ /, "")
+			print
+		}' "$1"
+}
+run_examples() {
+	local name directory
+	name=$(basename "$1")
+	directory=$BATS_TEST_TMPDIR/$name
+	examples "$1" >"$BATS_TEST_TMPDIR/$name.sh"
+	[ -s "$BATS_TEST_TMPDIR/$name.sh" ] || return 0
+	mkdir "$directory"
+	cp "$BATS_TEST_TMPDIR/corpus.txt" "$directory"
+	new_home "$name"
+	(cd "$directory" && sh -ex "../$name.sh" </dev/null >"../$name.log" 2>&1) || {
+		tail -n 20 "$BATS_TEST_TMPDIR/$name.log"
+		return 1
+	} >&2
+}
+@test "the examples of every manual page run as printed, with a corpus.txt of 200 kB" {
+	local page bad=0
+	corpus 200000 >"$BATS_TEST_TMPDIR/corpus.txt"
+	for page in "$repo"/man/*.[157]; do
+		[ -e "$page" ] || continue
+		run_examples "$page" || { echo "^^^ $page" >&2; bad=1; }
+	done
+	[ "$bad" -eq 0 ]
+}
