@@ -85,7 +85,6 @@ expect_stderr_like() {
 }
 # Exactly one line, and it matches.
 expect_stderr_line() {
-	# shellcheck disable=SC2154 # set by run --separate-stderr
 	[ "${#stderr_lines[@]}" -eq 1 ] || complain "expected one line on stderr"
 	expect_stderr_like "$1"
 }
