@@ -17,7 +17,7 @@
 #include "round/learner_state.h"
 #include "round/metrics.h"
 
-#define BATCH_MAX 65536
+#define BATCH_MAX (1 << 20) /* that of a configuration */
 
 struct learner {
 	struct learner_conf conf;

@@ -3,13 +3,13 @@
  *
  *     learner_open     checkpoint, shard and state into memory
  *     learner_train    steps, with the state saved every so often
+ *     learner_save     the state
  *     learner_answer   the delta, to a descriptor
- *     learner_save     the state, once the delta is out
  *
  * Progress counts from the base: a learner that was killed, stopped or ran out of time and is run
  * again on the same base with its state goes on where the state was, and its delta has the same
- * bytes as if nothing had happened, however often the state was saved. Killed between answer and
- * save, it repeats the same delta, which a merge counts once.
+ * bytes as if nothing had happened, however often the state was saved. A delta that was lost is had
+ * again by the same call; a merge counts it once.
  *
  * Same checkpoint, shard, state, settings, key and number of threads: same bytes.
  */
@@ -54,9 +54,9 @@ int learner_open(struct learner **out, const struct learner_conf *c, struct fram
 /* Runs to the last step, the time limit or the request to stop. ERR_DATA, naming the step, when
  * loss or gradient is not finite: there is nothing to answer then. */
 int learner_train(struct learner *l) ERR_MUST;
+int learner_save(struct learner *l) ERR_MUST; /* nothing to do without a state, or without news */
 /* ERR_AGAIN, and nothing written, when no step was made. */
 int learner_answer(struct learner *l, int fd) ERR_MUST;
-int learner_save(struct learner *l) ERR_MUST;
 void learner_close(struct learner *l);
 
 #endif

@@ -1,0 +1,68 @@
+/* metrics - the table of training steps. */
+#include "round/metrics.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "io/fd.h"
+#include "unit.h"
+
+static const char columns[] = "global_step\tstep\ttokens\tloss\tlr\tgrad_norm\ttokens_per_s\n";
+
+static void check_content(const char *path, const char *want)
+{
+	struct buf have = BUF_INIT;
+	int fd = open(path, O_RDONLY);
+
+	CHECK(fd >= 0 && fd_slurp(fd, 4096, &have) == 0);
+	CHECK_STR(have.data, want);
+	buf_release(&have);
+	close(fd);
+}
+
+static void appends_whole_lines_under_one_head(const char *path)
+{
+	const struct metrics_row row = { 101, 1, 4096, 2.5, 0.003, 0.125, 1234.4 };
+	char want[256];
+	struct metrics m;
+
+	for (int i = 0; i < 2; i++) {
+		CHECK(metrics_open(&m, path) == 0);
+		CHECK(metrics_add(&m, &row) == 0);
+		metrics_close(&m);
+	}
+	snprintf(want, sizeof want, "%s%s%s", columns, "101\t1\t4096\t2.5\t0.003\t0.125\t1234\n",
+		"101\t1\t4096\t2.5\t0.003\t0.125\t1234\n");
+	check_content(path, want);
+}
+
+static void errors_name_the_file(void)
+{
+	const struct metrics_row row = { 1, 1, 1, 1, 1, 1, 1 };
+	struct metrics m = METRICS_INIT;
+
+	CHECK(metrics_open(&m, "/nonexistent/m.tsv") == ERR_IO);
+	CHECK_SAYS("/nonexistent/m.tsv: cannot open: No such file");
+	CHECK(metrics_add(&m, &row) == 0); /* none asked for: nothing to do */
+	if (access("/dev/full", W_OK) == 0) {
+		CHECK(metrics_open(&m, "/dev/full") == 0);
+		CHECK(metrics_add(&m, &row) == ERR_IO);
+		CHECK_SAYS("No space left");
+		metrics_close(&m);
+	}
+}
+
+int main(void)
+{
+	char path[] = "/tmp/unit-metrics-XXXXXX";
+	int fd = mkstemp(path);
+
+	CHECK(fd >= 0);
+	close(fd);
+	appends_whole_lines_under_one_head(path);
+	errors_name_the_file();
+	unlink(path);
+	return unit_done("metrics");
+}
