@@ -34,6 +34,8 @@ int fd_slurp(int fd, size_t limit, struct buf *out) ERR_MUST;
 bool fd_regular(int fd, uint64_t *size);
 /* A new file without a name, in $TMPDIR or /tmp; the caller closes it. */
 int fd_temporary(int *fd) ERR_MUST;
+/* A file without a name, in $TMPDIR or /tmp, open for reading and writing; the caller closes it. */
+int fd_temporary(int *fd) ERR_MUST;
 /* Copies the rest of a pipe into an unlinked temporary file ($TMPDIR or /tmp); returns a new
  * descriptor at offset 0, which the caller closes. */
 int fd_spool(int fd, int *spooled) ERR_MUST;

@@ -1,0 +1,330 @@
+/*
+ * dl-data - text or token ids in, packed training shards out
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/opt.h"
+#include "base/say.h"
+#include "form/corpus.h"
+#include "form/shard.h"
+#include "form/split.h"
+#include "io/fd.h"
+#include "io/output.h"
+#include "io/wake.h"
+
+#define PARTS_MAX 4096
+#define PORTION 16384 /* ids copied at a time */
+
+static struct {
+	bool ids, contiguous, quiet, verbose;
+	bool vocab_given, end_given, bytes_given, block_given, split_given, holdout_given;
+	const char *binary, *stem, *key;
+	uint64_t vocab, end, bytes, block, parts;
+	double holdout;
+} o = { .vocab = 256, .block = 8192, .parts = 1 };
+
+static const struct opt table[] = {
+	{ 0, "ids", OPT_FLAG, &o.ids, NULL, "input is token ids as text, a sentence a line" },
+	{ 0, "binary", OPT_TEXT, &o.binary, "TYPE", "input is token ids of type u16 or u32, little-endian" },
+	{ 0, "vocab", OPT_U64, &o.vocab, "N", "with ids: they are below N", 2, 1 << 24, &o.vocab_given },
+	{ 0, "eos", OPT_U64, &o.end, "ID", "with --ids: end every line with ID", 0, 1 << 24, &o.end_given },
+	{ 0, "bytes", OPT_U64, &o.bytes, "N", "with ids: the text they stand for has N bytes", 1, 1e18,
+	  &o.bytes_given },
+	{ 's', "split", OPT_U64, &o.parts, "N", "write N shards", 1, PARTS_MAX, &o.split_given },
+	{ 0, "contiguous", OPT_FLAG, &o.contiguous, NULL, "with --split: N regions, not every N-th block" },
+	{ 0, "holdout", OPT_F64, &o.holdout, "F", "hold out the fraction F for validation", 1e-6, 0.5,
+	  &o.holdout_given },
+	{ 'b', "block", OPT_U64, &o.block, "N", "tokens dealt out at a time, 8192 by default", 1, 1 << 30,
+	  &o.block_given },
+	{ 'o', "output", OPT_TEXT, &o.stem, "STEM", "write STEM.tok, or STEM.0.tok ... and STEM.valid.tok" },
+	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "secret key to sign with" },
+	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL, "say errors only" },
+	{ 'v', "verbose", OPT_FLAG, &o.verbose, NULL, "say what was written" },
+	OPT_END
+};
+static const char *const synopsis[] = {
+	"dl-data [-s N] [--contiguous] [--holdout F] [-b N] [-o STEM] [-k FILE] [FILE...]",
+	"dl-data --ids --vocab N [--eos ID] [--bytes N] ... [FILE...]",
+	"dl-data --binary TYPE --vocab N [--bytes N] ... [FILE...]",
+	NULL
+};
+static const struct opt_prog prog = {
+	"dl-data", "Packs text or token ids into signed training shards.", synopsis, table
+};
+static struct say say;
+
+/* One file to be written. */
+struct part {
+	uint64_t number; /* for split.h */
+	char *path;      /* NULL: standard output */
+	struct output out;
+	uint64_t tokens;
+	digest id;
+};
+
+/* ---- options ---- */
+
+static int needs(bool given, const char *option, bool there, const char *other)
+{
+	return given && !there ? err_set(ERR_USAGE, "option %s goes with %s", option, other) : 0;
+}
+
+static int check_options(void)
+{
+	bool ids = o.ids || o.binary, many = o.split_given || o.holdout_given;
+	int rc;
+
+	if (o.ids && o.binary)
+		return err_set(ERR_USAGE, "--ids is for text and --binary is not: one of them");
+	if (o.binary && strcmp(o.binary, "u16") != 0 && strcmp(o.binary, "u32") != 0)
+		return err_set(ERR_USAGE, "option --binary: u16 or u32");
+	if (ids && !o.vocab_given)
+		return err_set(ERR_USAGE, "the size of the vocabulary is needed: --vocab N");
+	if ((rc = needs(o.vocab_given, "--vocab", ids, "--ids or --binary")) < 0 ||
+	    (rc = needs(o.bytes_given, "--bytes", ids, "--ids or --binary")) < 0 ||
+	    (rc = needs(o.end_given, "--eos", o.ids, "--ids")) < 0 ||
+	    (rc = needs(o.contiguous, "--contiguous", o.split_given, "--split")) < 0 ||
+	    (rc = needs(o.block_given, "--block", many, "--split or --holdout")) < 0 ||
+	    (rc = needs(many, "--split or --holdout", o.stem, "--output STEM")) < 0)
+		return rc;
+	if (o.end_given && o.end >= o.vocab)
+		return err_set(ERR_USAGE, "option --eos: %" PRIu64 " is not below the vocabulary of %" PRIu64,
+			       o.end, o.vocab);
+	if (o.stem && (!*o.stem || o.stem[strlen(o.stem) - 1] == '/'))
+		return err_set(ERR_USAGE, "option --output: '%s' is not the beginning of a file's name", o.stem);
+	return 0;
+}
+
+static struct corpus_conf corpus_conf(void)
+{
+	enum corpus_format format = o.ids ? CORPUS_IDS : !o.binary ? CORPUS_BYTES
+			: strcmp(o.binary, "u16") == 0 ? CORPUS_U16 : CORPUS_U32;
+
+	return (struct corpus_conf){ .format = format, .vocab = (uint32_t)o.vocab, .ends = o.end_given,
+				     .end = (uint32_t)o.end };
+}
+
+/* ---- reading ---- */
+
+/* Every input and every output holds a descriptor: take as many as the system allows. */
+static void raise_file_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+static int open_inputs(struct corpus_input *in, char **words, int n)
+{
+	for (int i = 0; i < n; i++) {
+		int rc = fd_open_in(words[i], &in[i].fd);
+
+		if (rc < 0)
+			return rc;
+		in[i].name = fd_name(words[i]);
+		if (!o.stem && (rc = fd_output_fits("a shard", &in[i].fd, 1)) < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* ---- writing ---- */
+
+static int copy_block(struct shard_writer *w, struct corpus *c, uint64_t at, uint64_t n)
+{
+	uint32_t id[PORTION];
+	int rc = 0;
+
+	for (uint64_t portion; rc == 0 && n; at += portion, n -= portion) {
+		portion = n < PORTION ? n : PORTION;
+		rc = corpus_read(c, id, at, (size_t)portion);
+		if (rc == 0)
+			rc = shard_write(w, id, (size_t)portion);
+		if (rc == 0 && wake_requested())
+			rc = err_set(ERR_IO, "interrupted, nothing is written");
+	}
+	return rc;
+}
+
+static int copy_blocks(struct shard_writer *w, struct corpus *c, const struct split *s, uint64_t part)
+{
+	uint64_t blocks = split_blocks(s, part), n;
+	int rc = 0;
+
+	for (uint64_t i = 0; rc == 0 && i < blocks; i++) {
+		uint64_t at = split_at(s, part, i, &n);
+
+		rc = copy_block(w, c, at, n);
+		if (say_due(&say))
+			say_progress(&say, "block %" PRIu64 " of %" PRIu64, i + 1, blocks);
+	}
+	return rc;
+}
+
+static struct shard_info describe(const struct part *p, const struct split *s)
+{
+	struct shard_info info = { .vocab = (uint32_t)o.vocab, .tokens = p->tokens };
+
+	if (o.split_given)
+		info.parts = s->parts;
+	if (p->number == SPLIT_VALID)
+		info.valid = true;
+	else if (o.split_given)
+		info.part = p->number + 1;
+	if (o.split_given || o.holdout_given)
+		info.block = s->block;
+	if (!o.ids && !o.binary)
+		info.bytes = p->tokens;
+	else if (o.bytes_given) /* ids do not say which bytes they are: each part gets its share */
+		info.bytes = (uint64_t)llround((double)o.bytes * ((double)p->tokens / (double)s->tokens));
+	return info;
+}
+
+static int write_part(struct part *p, struct corpus *c, const struct split *s, const struct key *key)
+{
+	struct shard_info info = describe(p, s);
+	struct shard_writer *w = NULL;
+	int rc = shard_create(&w, p->out.fd, &info, &key->secret);
+
+	if (rc == 0)
+		rc = copy_blocks(w, c, s, p->number);
+	if (rc == 0)
+		rc = shard_finish(w, &p->id);
+	shard_writer_free(w);
+	return rc < 0 ? err_at(rc, "%s", output_name(p->path)) : 0;
+}
+
+static void report(const struct part *p)
+{
+	char hex[2 * SIG_DIGEST + 1];
+
+	sig_hex(hex, p->id.b, sizeof p->id.b);
+	say_note(&say, "%s: %" PRIu64 " tokens, shard %.16s", output_name(p->path), p->tokens, hex);
+}
+
+/* All files are complete before the first gets its name. */
+static int write_parts(struct part *part, size_t n, struct corpus *c, const struct split *s,
+		       const struct key *key)
+{
+	int rc = wake_catch();
+
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		part[i].tokens = split_tokens(s, part[i].number);
+		rc = output_open(&part[i].out, part[i].path, "a shard", NULL, 0);
+		if (rc == 0)
+			rc = write_part(&part[i], c, s, key);
+	}
+	say_progress_end(&say);
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = output_commit(&part[i].out);
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		report(&part[i]);
+	for (size_t i = 0; i < n; i++)
+		output_abort(&part[i].out);
+	return rc;
+}
+
+/* ---- the plan ---- */
+
+static int name_part(struct part *p, uint64_t number)
+{
+	int n = 0;
+
+	*p = (struct part){ .number = number, .out = OUTPUT_INIT };
+	if (number == SPLIT_VALID)
+		n = asprintf(&p->path, "%s.valid.tok", o.stem);
+	else if (o.split_given)
+		n = asprintf(&p->path, "%s.%" PRIu64 ".tok", o.stem, number);
+	else if (o.stem)
+		n = asprintf(&p->path, "%s.tok", o.stem);
+	if (n < 0)
+		p->path = NULL;
+	return n < 0 ? err_nomem() : 0;
+}
+
+static int share_out(struct corpus *c, const struct key *key)
+{
+	struct split s = { .tokens = corpus_tokens(c), .block = o.block, .parts = o.parts,
+			   .contiguous = o.contiguous };
+	struct part *part = calloc(o.parts + 1, sizeof *part);
+	size_t n = 0;
+	int rc = part ? 0 : err_nomem();
+
+	if (o.holdout_given)
+		s.every = (uint64_t)llround(1 / o.holdout);
+	if (rc == 0 && s.tokens == 0)
+		rc = err_set(ERR_DATA, "the corpus is empty");
+	if (rc == 0)
+		rc = split_check(&s);
+	for (; rc == 0 && n < s.parts; n++)
+		rc = name_part(&part[n], n);
+	if (rc == 0 && o.holdout_given)
+		rc = name_part(&part[n++], SPLIT_VALID);
+	if (rc == 0)
+		rc = write_parts(part, n, c, &s, key);
+	for (size_t i = 0; i < n; i++)
+		free(part[i].path);
+	free(part);
+	return rc;
+}
+
+static int run(char **words, int n)
+{
+	static char dash[] = "-";
+	char *standard[] = { dash };
+	const struct corpus_conf conf = corpus_conf();
+	struct corpus_input *in;
+	struct corpus *c = NULL;
+	struct key key;
+	int rc;
+
+	if (n == 0) {
+		words = standard;
+		n = 1;
+	}
+	in = malloc((size_t)n * sizeof *in);
+	if (!in)
+		return err_nomem();
+	for (int i = 0; i < n; i++)
+		in[i].fd = -1;
+	rc = open_inputs(in, words, n);
+	if (rc == 0)
+		rc = key_find(&key, o.key);
+	if (rc == 0)
+		rc = corpus_open(&c, &conf, in, (size_t)n);
+	if (rc == 0)
+		rc = share_out(c, &key);
+	key_wipe(&key);
+	corpus_close(c);
+	for (int i = 0; i < n; i++)
+		if (in[i].fd >= 0)
+			close(in[i].fd);
+	free(in);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	char **words;
+	int n, rc = fd_standard();
+
+	if (rc == 0)
+		rc = opt_parse(&prog, argc, argv, &words, &n);
+	say_init(&say, prog.name, o.quiet, o.verbose);
+	if (rc == 0) {
+		rc = check_options();
+		raise_file_limit();
+		if (rc == 0)
+			rc = run(words, n);
+	}
+	return rc < 0 ? say_error(&say, rc) : 0;
+}
