@@ -36,11 +36,11 @@ static const struct opt table[] = {
 	{ 0, "eos", OPT_U64, &o.end, "ID", "with --ids: end every line with ID", 0, 1 << 24, &o.end_given },
 	{ 0, "bytes", OPT_U64, &o.bytes, "N", "with ids: the text they stand for has N bytes", 1, 1e18,
 	  &o.bytes_given },
-	{ 's', "split", OPT_U64, &o.parts, "N", "write N shards", 1, PARTS_MAX, &o.split_given },
+	{ 0, "split", OPT_U64, &o.parts, "N", "write N shards", 1, PARTS_MAX, &o.split_given },
 	{ 0, "contiguous", OPT_FLAG, &o.contiguous, NULL, "with --split: N regions, not every N-th block" },
 	{ 0, "holdout", OPT_F64, &o.holdout, "F", "hold out the fraction F for validation", 1e-6, 0.5,
 	  &o.holdout_given },
-	{ 'b', "block", OPT_U64, &o.block, "N", "tokens dealt out at a time, 8192 by default", 1, 1 << 30,
+	{ 0, "block", OPT_U64, &o.block, "N", "tokens dealt out at a time, 8192 by default", 1, 1 << 30,
 	  &o.block_given },
 	{ 'o', "output", OPT_TEXT, &o.stem, "STEM", "write STEM.tok, or STEM.0.tok ... and STEM.valid.tok" },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "secret key to sign with" },
@@ -49,7 +49,7 @@ static const struct opt table[] = {
 	OPT_END
 };
 static const char *const synopsis[] = {
-	"dl-data [-s N] [--contiguous] [--holdout F] [-b N] [-o STEM] [-k FILE] [FILE...]",
+	"dl-data [--split N [--contiguous]] [--holdout F] [-o STEM] [FILE...]",
 	"dl-data --ids --vocab N [--eos ID] [--bytes N] ... [FILE...]",
 	"dl-data --binary TYPE --vocab N [--bytes N] ... [FILE...]",
 	NULL

@@ -38,7 +38,7 @@ static const struct opt table[] = {
 	OPT_END
 };
 static const char *const synopsis[] = {
-	"dl-init [-c CONF] [--seed N] [--label TEXT] [-o FILE] [-k FILE]",
+	"dl-init [-c CONF] [--seed N] [--label TEXT] [-o FILE]",
 	"dl-init --print [-c CONF]",
 	NULL
 };
