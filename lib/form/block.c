@@ -8,8 +8,6 @@
 #include "form/codec.h"
 #include "io/fd.h"
 
-#define LEVEL 1 /* of zstd: float planes gain nothing from more */
-
 int block_init(struct block *b)
 {
 	*b = (struct block){ 0 };
@@ -68,10 +66,10 @@ void block_encode(struct block *b, const struct tensor *t)
 	b->p.raw = (uint32_t)(BLOCK_SLICE + codec_size(t, s->n));
 }
 
-int block_pack(struct block *b, struct zs *zs)
+int block_pack(struct block *b, struct zs *zs, enum zs_kind kind)
 {
 	size_t stored = CHAIN_STORED;
-	int rc = zs_pack(zs, b->image + CHAIN_PRELUDE, &stored, b->raw, b->p.raw, LEVEL);
+	int rc = zs_pack(zs, b->image + CHAIN_PRELUDE, &stored, b->raw, b->p.raw, kind);
 
 	if (rc < 0)
 		return rc;

@@ -37,7 +37,7 @@ float *block_rest(const struct block *b);
 
 /* The slice in plain to raw. */
 void block_encode(struct block *b, const struct tensor *t);
-int block_pack(struct block *b, struct zs *zs) ERR_MUST;
+int block_pack(struct block *b, struct zs *zs, enum zs_kind kind) ERR_MUST;
 void block_sign(struct block *b, const struct sig_secret *key);
 int block_store(const struct block *b, int fd) ERR_MUST;
 

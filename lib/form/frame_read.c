@@ -11,73 +11,89 @@ int reader_error(const struct frame_reader *r, int code, uint64_t number)
 	return err_at(err_at(code, "frame %" PRIu64, number), "%s", r->name);
 }
 
-static int hash_one(void *ctx, int i, int thread)
+/* Fills the batch. What ends it early is kept for later: first come the frames before it. Nothing is
+ * loaded after a frame that calls itself final, however that turns out. */
+static void load(struct frame_reader *r, struct batch *batch, int most)
+{
+	for (batch->n = 0; batch->n < most && r->pending.code == 0 && !r->final; batch->n++) {
+		struct block *b = &batch->block[batch->n];
+		int rc;
+
+		b->number = r->number;
+		b->offset = r->offset;
+		rc = block_load(b, r->fd, false);
+		if (rc == 0)
+			rc = err_set(ERR_AUTH, "truncated: ends before the frame");
+		if (rc < 0) {
+			reader_error(r, rc, b->number);
+			err_save(&r->pending, rc);
+			break;
+		}
+		r->number++;
+		r->offset += block_size(b);
+		r->final = b->p.kind == CHAIN_FINAL;
+	}
+}
+
+static int hash_or_load(void *ctx, int i, int thread)
 {
 	struct frame_reader *r = ctx;
 
 	(void)thread;
-	r->block[i].number = r->chain.number + (uint64_t)i;
-	block_hash(&r->block[i]);
+	if (r->ahead && i-- == 0)
+		load(r, r->ahead, r->gang.size);
+	else
+		block_hash(&r->batch->block[i]);
 	return 0;
 }
 
 static int open_one(void *ctx, int i, int thread)
 {
 	struct frame_reader *r = ctx;
-	struct block *b = &r->block[i];
-	int rc = block_open(b, &r->zs[thread], &r->signer);
+	struct block *b = &r->batch->block[i];
+	int rc = block_open(b, &r->gang.zs[thread], &r->signer);
 
 	if (rc == 0 && b->p.kind == CHAIN_DATA)
 		rc = block_decode(b, &r->header.tensors);
 	return rc < 0 ? reader_error(r, rc, b->number) : 0;
 }
 
-/* Loads up to `most` frames, not beyond one that calls itself final. What stops it early is kept for later:
- * first come the frames before it. */
-static void load(struct frame_reader *r, int most)
+/* The batch that was loaded ahead, or one that is loaded now: only the next frame in a header, for nobody
+ * knows yet whether what follows it is for us. */
+static void turn(struct frame_reader *r)
 {
-	r->loaded = r->next = 0;
-	while (r->loaded < most && r->pending.code == 0) {
-		struct block *b = &r->block[r->loaded];
-		int rc;
+	struct batch *spent = r->batch;
 
-		b->offset = r->offset;
-		rc = block_load(b, r->fd, false);
-		if (rc == 0)
-			rc = err_set(ERR_AUTH, "truncated: ends before the frame");
-		if (rc < 0) {
-			reader_error(r, rc, r->chain.number + (uint64_t)r->loaded);
-			err_save(&r->pending, rc);
-			break;
-		}
-		r->offset += block_size(b);
-		r->loaded++;
-		if (b->p.kind == CHAIN_FINAL)
-			break;
+	spent->n = r->next = 0;
+	if (r->ahead) {
+		r->batch = r->ahead;
+		r->ahead = spent;
 	}
+	if (r->batch->n == 0)
+		load(r, r->batch, r->ahead ? r->gang.size : 1);
 }
 
 /*
- * The next batch, verified and decoded. Threads hash; then the chain, a short step for each; then
- * threads check seals and decode.
+ * The next batch, verified and decoded. Threads hash, one of them loading what comes after; then the
+ * chain, a short step for each; then threads check seals and decode.
  */
-static int load_batch(struct frame_reader *r, int most)
+static int next_batch(struct frame_reader *r)
 {
 	int rc;
 
-	load(r, most);
-	if (r->loaded == 0)
+	turn(r);
+	if (r->batch->n == 0)
 		return err_restore(&r->pending);
-	if ((rc = pool_run(r->pool, hash_one, r, r->loaded)) < 0)
+	if ((rc = pool_run(r->gang.pool, hash_or_load, r, r->batch->n + (r->ahead != NULL))) < 0)
 		return rc;
-	for (int i = 0; i < r->loaded; i++) {
-		struct block *b = &r->block[i];
+	for (int i = 0; i < r->batch->n; i++) {
+		struct block *b = &r->batch->block[i];
 
 		b->before = r->chain.c;
 		chain_add(&r->chain, &b->h);
 		b->c = r->chain.c;
 	}
-	return pool_run(r->pool, open_one, r, r->loaded);
+	return pool_run(r->gang.pool, open_one, r, r->batch->n);
 }
 
 /* ---- opening ---- */
@@ -94,6 +110,7 @@ static int read_preamble(struct frame_reader *r, const struct trust *trust)
 		return err_at(rc, "%s", r->name);
 	chain_start(&r->chain, &r->signer);
 	r->offset = r->bytes = sizeof preamble;
+	r->batch = &r->gang.batch[0];
 	return 0;
 }
 
@@ -117,36 +134,22 @@ static int add_header(struct frame_reader *r, const struct block *b, struct buf 
 static int read_header(struct frame_reader *r)
 {
 	struct buf text = BUF_INIT;
-	struct block *b = &r->block[0];
+	struct block *b = &r->batch->block[0];
 	int rc;
 
 	do {
-		if ((rc = load_batch(r, 1)) < 0)
+		if ((rc = next_batch(r)) < 0)
 			goto out;
 		if ((rc = add_header(r, b, &text)) < 0) {
 			reader_error(r, rc, b->number);
 			goto out;
 		}
 	} while (!(b->p.flags & CHAIN_LAST));
-	r->loaded = 0;
+	r->next = r->batch->n; /* nothing to hand out */
 	if ((rc = header_parse(&r->header, text.data, text.len)) < 0)
 		err_at(err_at(rc, "header"), "%s", r->name);
 out:
 	buf_release(&text);
-	return rc;
-}
-
-static int blocks_new(struct frame_reader *r)
-{
-	int threads = pool_threads(r->pool), rc = 0;
-
-	r->blocks = threads > 1 ? 2 * threads : 1;
-	r->zs = calloc((size_t)threads, sizeof *r->zs);
-	r->block = calloc((size_t)r->blocks, sizeof *r->block);
-	if (!r->zs || !r->block)
-		return err_nomem();
-	for (int i = 0; i < r->blocks && rc == 0; i++)
-		rc = block_init(&r->block[i]);
 	return rc;
 }
 
@@ -161,12 +164,12 @@ int frame_open(struct frame_reader **out, int fd, const char *name, const struct
 		return err_nomem();
 	}
 	r->fd = fd;
-	r->pool = pool;
-	if ((rc = sig_init()) < 0 || (rc = read_preamble(r, trust)) < 0 || (rc = blocks_new(r)) < 0 ||
+	if ((rc = sig_init()) < 0 || (rc = read_preamble(r, trust)) < 0 || (rc = gang_init(&r->gang, pool)) < 0 ||
 		(rc = read_header(r)) < 0) {
 		frame_reader_free(r);
 		return rc;
 	}
+	r->ahead = r->gang.batches > 1 ? &r->gang.batch[1] : NULL;
 	sig_hash_init(&r->entries);
 	sig_hash_init(&r->index);
 	*out = r;
@@ -177,12 +180,7 @@ void frame_reader_free(struct frame_reader *r)
 {
 	if (!r)
 		return;
-	for (int i = 0; r->block && i < r->blocks; i++)
-		block_release(&r->block[i]);
-	for (int i = 0; r->zs && i < pool_threads(r->pool); i++)
-		zs_release(&r->zs[i]);
-	free(r->block);
-	free(r->zs);
+	gang_release(&r->gang);
 	header_release(&r->header);
 	ledger_release(&r->ledger);
 	free(r->entry);
@@ -298,28 +296,36 @@ static int take_final(struct frame_reader *r, const struct block *b)
 	return 0;
 }
 
+/* 1 with a slice, 0 to go on, or an error. */
+static int take(struct frame_reader *r, const struct block *b, struct frame_slice *s)
+{
+	int rc;
+
+	if (b->p.kind == CHAIN_FINAL)
+		return take_final(r, b);
+	if (b->p.kind == CHAIN_DATA)
+		rc = take_data(r, b, s);
+	else if (b->p.kind == CHAIN_INDEX)
+		rc = take_index(r, b);
+	else
+		rc = err_set(ERR_DATA, "header frame after the header");
+	if (rc < 0)
+		return reader_error(r, rc, b->number);
+	r->bytes = b->offset + block_size(b);
+	return rc;
+}
+
 int frame_next(struct frame_reader *r, struct frame_slice *s)
 {
-	int rc = 0;
+	int rc = r->failure.code < 0 ? err_restore(&r->failure) : 0;
 
 	while (rc == 0 && !r->ended) {
-		const struct block *b = &r->block[r->next];
-
-		if (r->next == r->loaded) {
-			if ((rc = load_batch(r, r->blocks)) < 0)
-				return rc;
-			continue;
-		}
-		r->next++;
-		if (b->p.kind == CHAIN_FINAL) {
-			rc = take_final(r, b);
-			continue;
-		}
-		rc = b->p.kind == CHAIN_DATA ? take_data(r, b, s) :
-			b->p.kind == CHAIN_INDEX ? take_index(r, b) : err_set(ERR_DATA, "header after the header");
-		if (rc < 0)
-			return reader_error(r, rc, b->number);
-		r->bytes = b->offset + block_size(b);
+		if (r->next == r->batch->n)
+			rc = next_batch(r);
+		else
+			rc = take(r, &r->batch->block[r->next++], s);
 	}
+	if (rc < 0)
+		err_save(&r->failure, rc);
 	return rc;
 }

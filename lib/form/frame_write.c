@@ -2,8 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "form/block.h"
-#include "form/codec.h"
+#include "form/gang.h"
 #include "form/ledger.h"
 #include "io/fd.h"
 
@@ -11,10 +10,9 @@ struct frame_writer {
 	int fd;
 	struct sig_secret key;
 	struct header header;
-	struct pool *pool;
-	struct zs *zs;       /* one a thread */
-	struct block *block; /* a batch: [0, full) wait to be stored, block[full] is being filled */
-	int blocks, full;
+	struct gang gang;
+	struct batch *filling; /* its block[n] is being filled */
+	struct batch *waiting; /* signed, to be stored; or NULL */
 	struct progress at;  /* of the next value */
 	struct chain chain;
 	struct ledger ledger;
@@ -35,26 +33,6 @@ static const struct tensor *tensor_at(const struct frame_writer *w)
 	return w->at.tensor < w->header.tensors.n ? &w->header.tensors.v[w->at.tensor] : NULL;
 }
 
-static int pack_one(void *ctx, int i, int thread)
-{
-	struct frame_writer *w = ctx;
-	struct block *b = &w->block[i];
-
-	b->number = w->chain.number + (uint64_t)i;
-	if (b->p.kind == CHAIN_DATA)
-		block_encode(b, &w->header.tensors.v[b->slice.tensor]);
-	return block_pack(b, &w->zs[thread]);
-}
-
-static int sign_one(void *ctx, int i, int thread)
-{
-	struct frame_writer *w = ctx;
-
-	(void)thread;
-	block_sign(&w->block[i], &w->key);
-	return 0;
-}
-
 static int enter(struct frame_writer *w, const struct block *b)
 {
 	struct entry e = { b->slice.tensor, b->slice.n, b->slice.first, b->offset, b->h };
@@ -69,36 +47,95 @@ static int enter(struct frame_writer *w, const struct block *b)
 	return buf_add(&w->index, bytes, sizeof bytes);
 }
 
-/* Stores the blocks of the batch. Hashing and signing is for all threads; between them the chain is
- * one short step for each. */
-static int flush(struct frame_writer *w)
+static int store(struct frame_writer *w, struct batch *batch)
 {
-	int rc = pool_run(w->pool, pack_one, w, w->full);
+	int rc;
 
-	if (rc < 0)
-		return rc;
-	for (int i = 0; i < w->full; i++) {
-		chain_add(&w->chain, &w->block[i].h);
-		w->block[i].c = w->chain.c;
-	}
-	if ((rc = pool_run(w->pool, sign_one, w, w->full)) < 0)
-		return rc;
-	for (int i = 0; i < w->full; i++) {
-		struct block *b = &w->block[i];
+	for (int i = 0; i < batch->n; i++) {
+		struct block *b = &batch->block[i];
 
 		b->offset = w->written;
 		if ((rc = enter(w, b)) < 0 || (rc = block_store(b, w->fd)) < 0)
 			return rc;
 		w->written += block_size(b);
 	}
-	w->full = 0;
+	batch->n = 0;
 	return 0;
 }
 
-/* block[full] is filled. */
+static int pack(struct frame_writer *w, int i, int thread)
+{
+	struct block *b = &w->filling->block[i];
+	const struct tensor *t;
+
+	b->number = w->chain.number + (uint64_t)i;
+	if (b->p.kind != CHAIN_DATA)
+		return block_pack(b, &w->gang.zs[thread], ZS_TEXT);
+	t = &w->header.tensors.v[b->slice.tensor];
+	block_encode(b, t);
+	return block_pack(b, &w->gang.zs[thread], t->enc == ENC_PLAIN ? ZS_TEXT : ZS_PLANES);
+}
+
+static int pack_or_store(void *ctx, int i, int thread)
+{
+	struct frame_writer *w = ctx;
+
+	if (w->waiting)
+		i--;
+	return i < 0 ? store(w, w->waiting) : pack(w, i, thread);
+}
+
+static int sign_one(void *ctx, int i, int thread)
+{
+	struct frame_writer *w = ctx;
+
+	(void)thread;
+	block_sign(&w->filling->block[i], &w->key);
+	return 0;
+}
+
+/*
+ * Packs, chains and signs the batch, which then waits to be stored while the next one is packed.
+ * Packing and signing is for all threads; between them the chain is one short step for each.
+ */
+static int flush(struct frame_writer *w)
+{
+	struct batch *batch = w->filling;
+	int rc = pool_run(w->gang.pool, pack_or_store, w, batch->n + (w->waiting != NULL));
+
+	if (rc < 0)
+		return rc;
+	for (int i = 0; i < batch->n; i++) {
+		struct block *b = &batch->block[i];
+
+		b->before = w->chain.c;
+		chain_add(&w->chain, &b->h);
+		b->c = w->chain.c;
+	}
+	if ((rc = pool_run(w->gang.pool, sign_one, w, batch->n)) < 0)
+		return rc;
+	if (w->gang.batches == 1)
+		return store(w, batch);
+	w->filling = &w->gang.batch[batch == &w->gang.batch[0]];
+	w->waiting = batch;
+	return 0;
+}
+
+/* All that is there goes to the file. */
+static int drain(struct frame_writer *w)
+{
+	int rc = flush(w);
+
+	if (rc == 0 && w->waiting)
+		rc = store(w, w->waiting);
+	w->waiting = NULL;
+	return rc;
+}
+
+/* One more block of the batch is filled. */
 static int push(struct frame_writer *w)
 {
-	return ++w->full == w->blocks ? flush(w) : 0;
+	return ++w->filling->n == w->gang.size ? flush(w) : 0;
 }
 
 /* A text or table as frames of one kind. `unit`: pieces that a frame does not break. */
@@ -109,7 +146,7 @@ static int push_bytes(struct frame_writer *w, enum chain_kind kind, const struct
 
 	for (size_t at = 0; at < bytes->len && rc == 0; at += most) {
 		size_t n = bytes->len - at < most ? bytes->len - at : most;
-		struct block *b = &w->block[w->full];
+		struct block *b = &w->filling->block[w->filling->n];
 
 		b->p = (struct prelude){ .kind = (uint8_t)kind, .raw = (uint32_t)n };
 		if (kind == CHAIN_HEADER && at + n == bytes->len)
@@ -117,7 +154,7 @@ static int push_bytes(struct frame_writer *w, enum chain_kind kind, const struct
 		memcpy(b->raw, bytes->data + at, n);
 		rc = push(w);
 	}
-	return rc == 0 ? flush(w) : rc;
+	return rc == 0 ? drain(w) : rc;
 }
 
 static int start(struct frame_writer *w)
@@ -137,20 +174,6 @@ out:
 	return rc;
 }
 
-static int blocks_new(struct frame_writer *w)
-{
-	int threads = pool_threads(w->pool), rc = 0;
-
-	w->blocks = threads > 1 ? 2 * threads : 1;
-	w->zs = calloc((size_t)threads, sizeof *w->zs);
-	w->block = calloc((size_t)w->blocks, sizeof *w->block);
-	if (!w->zs || !w->block)
-		return err_nomem();
-	for (int i = 0; i < w->blocks && rc == 0; i++)
-		rc = block_init(&w->block[i]);
-	return rc;
-}
-
 int frame_create(struct frame_writer **out, int fd, const struct header *h, const struct sig_secret *key,
 	struct pool *pool)
 {
@@ -161,8 +184,8 @@ int frame_create(struct frame_writer **out, int fd, const struct header *h, cons
 		return err_nomem();
 	w->fd = fd;
 	w->key = *key;
-	w->pool = pool;
-	if ((rc = sig_init()) < 0 || (rc = header_copy(&w->header, h)) < 0 || (rc = blocks_new(w)) < 0 ||
+	w->filling = &w->gang.batch[0];
+	if ((rc = sig_init()) < 0 || (rc = header_copy(&w->header, h)) < 0 || (rc = gang_init(&w->gang, pool)) < 0 ||
 		(rc = start(w)) < 0) {
 		frame_writer_free(w);
 		return rc;
@@ -175,12 +198,7 @@ void frame_writer_free(struct frame_writer *w)
 {
 	if (!w)
 		return;
-	for (int i = 0; w->block && i < w->blocks; i++)
-		block_release(&w->block[i]);
-	for (int i = 0; w->zs && i < pool_threads(w->pool); i++)
-		zs_release(&w->zs[i]);
-	free(w->block);
-	free(w->zs);
+	gang_release(&w->gang);
 	header_release(&w->header);
 	ledger_release(&w->ledger);
 	buf_release(&w->index);
@@ -221,7 +239,7 @@ static int fill(struct frame_writer *w, const struct tensor *t, const struct sou
 	int rc;
 
 	for (size_t done = 0; done < n;) {
-		struct block *b = &w->block[w->full];
+		struct block *b = &w->filling->block[w->filling->n];
 		size_t part = n - done;
 
 		if (w->at.first % most == 0)
@@ -311,7 +329,7 @@ int frame_finish(struct frame_writer *w, digest *id)
 		return err_set(w->failed, "writing failed before");
 	if (t)
 		return err_set(ERR_DATA, "tensor '%s' is not complete", t->name);
-	if ((rc = flush(w)) < 0 || (rc = push_bytes(w, CHAIN_INDEX, &w->index, LEDGER_ENTRY)) < 0 ||
+	if ((rc = drain(w)) < 0 || (rc = push_bytes(w, CHAIN_INDEX, &w->index, LEDGER_ENTRY)) < 0 ||
 		(rc = write_end(w)) < 0)
 		return fail(w, rc);
 	if (id)

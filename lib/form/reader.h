@@ -4,13 +4,12 @@
 #ifndef READER_H
 #define READER_H
 
-#include "form/block.h"
+#include "form/gang.h"
 #include "form/ledger.h"
 
 struct frame_reader {
 	int fd;
 	char *name;
-	struct pool *pool;
 	struct sig_public signer;
 	struct header header;
 	struct ledger ledger; /* header frames, then index frames as they come */
@@ -19,15 +18,18 @@ struct frame_reader {
 	digest id;
 
 	/* streaming */
-	struct zs *zs;       /* one a thread */
-	struct block *block; /* a batch: [next, loaded) are verified and not yet handed out */
-	int blocks, loaded, next;
+	struct gang gang;
+	struct batch *batch; /* verified: the blocks from `next` on are still to be handed out */
+	struct batch *ahead; /* loaded and not verified; NULL where nothing is loaded ahead */
+	int next;
 	struct chain chain;
-	uint64_t offset;     /* of the next frame to load */
+	uint64_t number, offset; /* of the next frame to load */
+	bool final;              /* there is none */
 	struct progress at;
 	bool ended;          /* all is read and the end verified */
 	struct sig_hash entries, index; /* of the index as it should be and as it is; equal at the end */
-	struct err_note pending;        /* what stopped the last batch; code 0: nothing */
+	struct err_note pending;        /* what ended loading early */
+	struct err_note failure;        /* what the last call ended with, and every further one will */
 
 	/* seekable: the data frames, and where the ones of tensor t begin: slice_of[t] to slice_of[t + 1] */
 	struct entry *entry;

@@ -1,0 +1,34 @@
+#include "form/gang.h"
+
+#include <stdlib.h>
+
+int gang_init(struct gang *g, struct pool *pool)
+{
+	int threads = pool_threads(pool), rc = 0;
+
+	*g = (struct gang){ .pool = pool, .batches = threads > 1 ? 2 : 1, .size = threads };
+	if (!(g->zs = calloc((size_t)threads, sizeof *g->zs)))
+		return err_nomem();
+	for (int k = 0; k < g->batches; k++) {
+		struct batch *b = &g->batch[k];
+
+		if (!(b->block = calloc((size_t)g->size, sizeof *b->block)))
+			return err_nomem();
+		for (int i = 0; i < g->size && rc == 0; i++)
+			rc = block_init(&b->block[i]);
+	}
+	return rc;
+}
+
+void gang_release(struct gang *g)
+{
+	for (int k = 0; k < g->batches; k++) {
+		for (int i = 0; g->batch[k].block && i < g->size; i++)
+			block_release(&g->batch[k].block[i]);
+		free(g->batch[k].block);
+	}
+	for (int i = 0; g->zs && i < g->size; i++)
+		zs_release(&g->zs[i]);
+	free(g->zs);
+	*g = (struct gang){ 0 };
+}
