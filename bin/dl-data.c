@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/opt.h"
@@ -111,17 +110,6 @@ static struct corpus_conf corpus_conf(void)
 }
 
 /* ---- reading ---- */
-
-/* Every input and every output holds a descriptor: take as many as the system allows. */
-static void raise_file_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
 
 static int open_inputs(struct corpus_input *in, char **words, int n)
 {
@@ -322,7 +310,7 @@ int main(int argc, char **argv)
 	say_init(&say, prog.name, o.quiet, o.verbose);
 	if (rc == 0) {
 		rc = check_options();
-		raise_file_limit();
+		fd_raise_limit(); /* every input and every output holds a descriptor */
 		if (rc == 0)
 			rc = run(words, n);
 	}

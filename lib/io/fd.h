@@ -15,6 +15,9 @@
 /* Makes sure descriptors 0, 1 and 2 are open (on /dev/null) and SIGPIPE is at its default. */
 int fd_standard(void) ERR_MUST;
 
+/* As many open files as the system allows: for programs with many inputs. */
+void fd_raise_limit(void);
+
 /* Opens a file for reading. "-" is standard input. Directories and sockets are refused; a
  * named FIFO that nobody writes to is given up after a few seconds. O_CLOEXEC. Errors carry
  * the path. */
