@@ -38,6 +38,7 @@ struct answer {
 	struct sig_public signer;
 	digest id;
 	double norm;   /* of the whole delta */
+	double cosine; /* to the merged delta, where it was asked for */
 	double weight; /* of an accepted answer, else 0 */
 	enum verdict verdict;
 	char why[320]; /* for people; empty when accepted */
@@ -51,6 +52,8 @@ struct guard_round { /* what an answer must fit */
 	uint64_t round;
 	const struct tensors *layout;
 };
+/* More steps or tokens than this are no count of anything (and sums of them could wrap). */
+#define GUARD_COUNT ((uint64_t)1 << 53)
 /* Judges meta and signer of one answer and the layout of its file. */
 void guard_header(struct answer *a, const struct guard_round *round, const struct tensors *layout,
 	const struct trust *trust);

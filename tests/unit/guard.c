@@ -96,6 +96,9 @@ static void headers_that_do_not_fit(void)
 	judge(&a);
 	CHECK(a.verdict == VERDICT_ZERO_STEPS);
 	CHECK_STR(a.why, "10 steps on 0 tokens");
+	a = an_answer("a", UINT64_MAX, 1);
+	judge(&a);
+	CHECK(a.verdict == VERDICT_OUTLIER);
 }
 
 static void layouts_that_do_not_fit(void)
