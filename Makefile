@@ -19,7 +19,7 @@ WARN = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer
 # -ffp-contract=off: merges and codecs give the same bytes on every machine.
 STD  = -std=c11 -D_GNU_SOURCE -Ilib -ffp-contract=off -pthread
 LIBS = -lopenblas -lzstd -lsodium -lm -pthread
-compile = $(CC) $(CPPFLAGS) $(STD) $(CFLAGS) $(SANITIZE) $(WARN) $(WERROR) -MMD -MP
+compile = $(CC) $(CPPFLAGS) $(STD) $(CFLAGS) $(FAST) $(SANITIZE) $(WARN) $(WERROR) -MMD -MP
 libs = $(LDFLAGS) $(LIBS)
 
 lib_src  := $(wildcard lib/*/*.c)
@@ -38,6 +38,11 @@ bench_exe := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/
 man_page := $(wildcard man/*.[157])
 
 all: $(archive) $(bin_exe)
+
+# The model's arithmetic is vectorised and may fuse products with sums; NaN and infinity keep their meaning.
+fast_src := $(addprefix math/,layer attention adamw)
+$(fast_src:%=$(BUILD)/lib/%.o) $(fast_src:%=$(BUILD)/double/%.o): \
+	FAST = -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
 $(BUILD)/lib/%.o: lib/%.c
 	@mkdir -p $(@D)
@@ -60,7 +65,7 @@ $(BINDIR)/%: bin/%.sh
 	@mkdir -p $(@D)
 	install -m 755 $< $@
 
-$(BUILD)/unit/%_f64: tests/unit/%_f64.c $(f64_obj) $(archive)
+$(filter %_f64,$(unit_exe)): $(BUILD)/unit/%: tests/unit/%.c $(f64_obj) $(archive)
 	@mkdir -p $(@D)
 	$(compile) -DREAL_DOUBLE -Itests/unit -o $@ $< $(f64_obj) $(archive) $(libs)
 

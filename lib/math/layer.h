@@ -1,12 +1,12 @@
 /*
- * layer - forward and backward pairs of everything in the transformer that is not a matrix
- * product. Outputs first, inputs next, sizes last; gradients start with d. Row-major.
+ * layer - forward and backward pairs of everything in the transformer that is neither a matrix product nor attention.
+ * Outputs first, inputs next, sizes last; gradients start with d. Row-major.
  *
- * Axes: R rows (tokens), C channels, T positions of one sequence, H query heads, K key/value
- * heads, D channels of a head, F feed-forward channels, V vocabulary. One sequence a call where
- * positions matter; the caller loops over the batch.
+ * Axes: R rows (tokens), C channels, T positions of one sequence, D channels of a head, F feed-forward channels,
+ * V vocabulary. One sequence a call where positions matter; the caller loops over the batch.
  *
- * Backward functions ADD to gradients of weights and WRITE gradients of inputs, unless said.
+ * Backward functions ADD to gradients of weights and WRITE gradients of inputs, unless said. What is not finite in an input
+ * is not finite in the loss: nothing here hides a NaN.
  */
 #ifndef LAYER_H
 #define LAYER_H
@@ -25,18 +25,6 @@ void rope_table(real *cos_t, real *sin_t, int T, int D, double theta);
 /* In place on x (T, n_heads * D) with row stride ld: halves (i, i + D/2) rotated, as in HF. sign +1
  * forward, -1 backward (the transpose). Position of row 0 is pos0. */
 void rope_rotate(real *x, const real *cos_t, const real *sin_t, int T, int n_heads, int D, int ld, int pos0, int sign);
-
-/*
- * Causal grouped-query attention over one sequence: y (T, H*D); q (T, H*D), k and v (T, K*D) with row stride ld
- * (they lie in one projection). Softmax of q k^T / sqrt(D). lse (H, T): log-sum-exp of each row, kept for the
- * backward pass, which recomputes the probabilities block by block: nothing of size T x T is kept.
- * work: attention_work() reals, one for each thread.
- */
-long attention_work(int T, int H, int K, int D);
-void attention_forward(real *y, real *lse, const real *q, const real *k, const real *v, real *work, int T, int H,
-	int K, int D, int ld);
-void attention_backward(real *dq, real *dk, real *dv, const real *dy, const real *y, const real *lse, const real *q,
-	const real *k, const real *v, real *work, int T, int H, int K, int D, int ld);
 
 /* h (R, F) = silu(g) * u, with g and u in one (R, 2F) array gu: gate first. */
 void swiglu_forward(real *h, const real *gu, int R, int F);

@@ -1,0 +1,218 @@
+#include "math/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "math/blas.h"
+#include "math/net.h"
+
+enum { PIECE = 1 << 16 }; /* elements of a gradient that one job adds up */
+
+/* A share of the batch: it has the sequences [B * i / W, B * (i + 1) / W) of a batch of B, whichever thread runs it. */
+struct worker {
+	struct net *net;
+	real *grads;  /* (size) */
+	double *sums; /* (net_fits): of one call */
+	double loss;
+};
+struct model {
+	struct model_conf c;
+	struct tensors layout;
+	struct pool *pool;
+	int context;
+	uint64_t size;
+	real *params;
+	struct worker *worker;
+	int workers;
+};
+
+static real *zeros(uint64_t n)
+{
+	return n > SIZE_MAX / sizeof(real) ? NULL : calloc((size_t)n, sizeof(real));
+}
+
+static int worker_open(struct worker *w, const struct model *m, bool train)
+{
+	int rc;
+
+	if ((rc = net_open(&w->net, &m->c, m->context, train)) < 0)
+		return rc;
+	w->sums = calloc((size_t)net_fits(w->net, 1), sizeof(*w->sums));
+	if (train)
+		w->grads = zeros(m->size);
+	return w->sums && (w->grads || !train) ? 0 : err_nomem();
+}
+
+int model_open(struct model **out, const struct model_conf *c, int context, bool train, struct pool *pool)
+{
+	struct model *m = calloc(1, sizeof(*m));
+	int rc = 0;
+
+	if (!m)
+		return err_nomem();
+	blas_init();
+	m->c = *c;
+	m->pool = pool;
+	m->context = context;
+	m->workers = pool_threads(pool);
+	m->worker = calloc((size_t)m->workers, sizeof(*m->worker));
+	if (!m->worker)
+		rc = err_nomem();
+	if (rc == 0 && (rc = model_layout(c, &m->layout)) == 0) {
+		m->size = tensors_total(&m->layout);
+		m->params = zeros(m->size);
+		rc = m->params ? 0 : err_nomem();
+	}
+	for (int i = 0; rc == 0 && i < m->workers; i++)
+		rc = worker_open(&m->worker[i], m, train);
+	if (rc < 0) {
+		model_close(m);
+		return rc;
+	}
+	*out = m;
+	return 0;
+}
+
+void model_close(struct model *m)
+{
+	if (!m)
+		return;
+	for (int i = 0; m->worker && i < m->workers; i++) {
+		net_close(m->worker[i].net);
+		free(m->worker[i].grads);
+		free(m->worker[i].sums);
+	}
+	free(m->worker);
+	free(m->params);
+	tensors_release(&m->layout);
+	free(m);
+}
+
+const struct tensors *model_tensors(const struct model *m)
+{
+	return &m->layout;
+}
+
+uint64_t model_size(const struct model *m)
+{
+	return m->size;
+}
+
+real *model_params(struct model *m)
+{
+	return m->params;
+}
+
+real *model_grads(struct model *m)
+{
+	return m->worker[0].grads;
+}
+
+/* One batch on its way through the workers. */
+struct batch {
+	struct model *m;
+	const uint32_t *ids; /* (B, T+1) */
+	int B, T, shares;
+	bool backward;
+	double *sums; /* (B) or NULL */
+};
+
+static int run_share(void *ctx, int i, int thread)
+{
+	const struct batch *b = ctx;
+	struct model *m = b->m;
+	struct worker *w = &m->worker[i];
+	const int stride = b->T + 1, end = (int)((int64_t)b->B * (i + 1) / b->shares), most = net_fits(w->net, b->T);
+	const real scale = (real)(1 / ((double)b->B * b->T));
+	real *grads = b->backward ? w->grads : NULL;
+
+	(void)thread;
+	w->loss = 0;
+	if (grads)
+		memset(grads, 0, (size_t)m->size * sizeof(real));
+	for (int s = (int)((int64_t)b->B * i / b->shares); s < end; s += most) {
+		const int G = end - s < most ? end - s : most;
+		const uint32_t *ids = b->ids + (size_t)s * stride;
+
+		net_forward(w->net, m->params, ids, stride, G, b->T);
+		net_loss(w->net, w->sums, grads, m->params, ids + 1, stride, scale);
+		if (grads)
+			net_backward(w->net, grads, m->params, ids, stride);
+		for (int g = 0; g < G; g++)
+			w->loss += w->sums[g];
+		if (b->sums)
+			memcpy(b->sums + s, w->sums, (size_t)G * sizeof(double));
+	}
+	return 0;
+}
+
+/* The gradients of all shares into the first, in their order, a piece of the parameters at a time. */
+static int add_piece(void *ctx, int piece, int thread)
+{
+	const struct batch *b = ctx;
+	struct model *m = b->m;
+	const uint64_t first = (uint64_t)piece * PIECE, end = first + PIECE < m->size ? first + PIECE : m->size;
+	real *restrict sum = m->worker[0].grads;
+
+	(void)thread;
+	for (int s = 1; s < b->shares; s++) {
+		const real *restrict more = m->worker[s].grads;
+
+		for (uint64_t i = first; i < end; i++)
+			sum[i] += more[i];
+	}
+	return 0;
+}
+
+static int run_batch(struct model *m, double *total, double *sums, const uint32_t *ids, int B, int T, bool backward)
+{
+	struct batch b = { .m = m, .ids = ids, .B = B, .T = T, .backward = backward, .sums = sums };
+	int rc;
+
+	if (B < 1 || T < 1 || T > m->context)
+		return err_set(ERR_USAGE, "a batch of %d sequences of %d tokens: the model was opened for up to %d tokens", B, T,
+			m->context);
+	b.shares = B < m->workers ? B : m->workers;
+	if ((rc = pool_run(m->pool, run_share, &b, b.shares)) < 0)
+		return rc;
+	*total = 0;
+	for (int i = 0; i < b.shares; i++)
+		*total += m->worker[i].loss;
+	if (backward && b.shares > 1)
+		rc = pool_run(m->pool, add_piece, &b, (int)((m->size + PIECE - 1) / PIECE));
+	return rc;
+}
+
+int model_forward(struct model *m, double *loss, const uint32_t *ids, int B, int T)
+{
+	int rc = run_batch(m, loss, NULL, ids, B, T, false);
+
+	*loss /= (double)B * T;
+	return rc;
+}
+
+int model_backward(struct model *m, double *loss, const uint32_t *ids, int B, int T)
+{
+	int rc = run_batch(m, loss, NULL, ids, B, T, true);
+
+	*loss /= (double)B * T;
+	return rc;
+}
+
+int model_losses(struct model *m, double *sums, const uint32_t *ids, int B, int T)
+{
+	double total;
+
+	return run_batch(m, &total, sums, ids, B, T, false);
+}
+
+int model_logits(struct model *m, real *logits, const uint32_t *ids, int n)
+{
+	struct net *net = m->worker[0].net;
+
+	if (n < 1 || n > m->context)
+		return err_set(ERR_USAGE, "%d tokens: the model was opened for 1 to %d", n, m->context);
+	net_forward(net, m->params, ids, n, 1, n);
+	net_logits(net, logits, m->params, n - 1);
+	return 0;
+}

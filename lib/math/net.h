@@ -1,0 +1,37 @@
+/*
+ * net - the transformer over the few sequences that one thread works on at a time: activations, forward, backward.
+ *
+ * A net owns activations only; parameters and gradients are flat arrays in the order of model_layout, passed in. Nets of
+ * different threads share nothing. Sequences of a call have the same length T and lie one after the other: all that is not
+ * attention sees one matrix of R = G * T rows.
+ */
+#ifndef NET_H
+#define NET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "math/model_conf.h"
+#include "math/real.h"
+
+struct net;
+/* For sequences of up to `context` tokens. train: keeps what the backward pass needs. */
+int net_open(struct net **out, const struct model_conf *c, int context, bool train) ERR_MUST;
+void net_close(struct net *n);
+/* Sequences of T tokens that fit into one call, at least 1. */
+int net_fits(const struct net *n, int T);
+
+/* ids: G sequences, the inputs of each T of them, `stride` apart. Leaves the final normalised activations in the net. */
+void net_forward(struct net *n, const real *params, const uint32_t *ids, int stride, int G, int T);
+/*
+ * After net_forward: sums (G) are -ln p of `targets`, T of each sequence. With grads, also the gradient of scale * (their
+ * total): added to grads for the head, kept in the net for what is below it.
+ */
+void net_loss(struct net *n, double *sums, real *grads, const real *params, const uint32_t *targets, int stride, real scale);
+/* After net_loss with grads: adds to grads all the rest. */
+void net_backward(struct net *n, real *grads, const real *params, const uint32_t *ids, int stride);
+/* After net_forward: logits (V) at row r. */
+void net_logits(struct net *n, real *logits, const real *params, int r);
+
+#endif

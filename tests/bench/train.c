@@ -1,0 +1,173 @@
+/*
+ * train - speed of training: tokens a second, and the share of the matrix product's own speed that is kept.
+ *
+ * One line for each preset and number of threads. Work counted: 6 N + 6 L T Q a token, N weights in matrices with the output
+ * head, Q = heads * head_dim. The peak is that of sgemm on 512 x 512 x 512, on all threads at once, measured before and after each
+ * line. Medians of ROUNDS steps; batch 8. Other work on the machine shows in every figure: compare ratios of one run.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/pool.h"
+#include "base/rng.h"
+#include "math/adamw.h"
+#include "math/blas.h"
+#include "math/model.h"
+
+enum { BATCH = 8, ROUNDS = 7, SIDE = 512, PRODUCTS = 40, THREADS_MOST = 64 };
+
+static int by_size(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int multiply(void *ctx, int i, int thread)
+{
+	real *square = (real *)ctx + (size_t)i * 3 * SIDE * SIDE;
+
+	(void)thread;
+	for (int r = 0; r < PRODUCTS; r++)
+		blas_nt(square, square + SIDE * SIDE, square + 2 * SIDE * SIDE, SIDE, SIDE, SIDE, 0);
+	return 0;
+}
+
+/* GFLOP/s of sgemm on every thread of the pool. */
+static double peak(struct pool *pool, struct clock clock)
+{
+	const int threads = pool_threads(pool);
+	real *squares = calloc((size_t)threads * 3 * SIDE * SIDE, sizeof(real));
+	double best = 0;
+
+	for (int i = 0; squares && i < 5; i++) {
+		const double start = clock_now(&clock);
+
+		if (pool_run(pool, multiply, squares, threads) < 0)
+			break;
+		const double rate = 2e-9 * SIDE * SIDE * SIDE * PRODUCTS * threads / (clock_now(&clock) - start);
+
+		best = rate > best && i > 0 ? rate : best;
+	}
+	free(squares);
+	return best;
+}
+
+struct setup {
+	struct model_conf c;
+	struct model *model;
+	real *m, *v;
+	uint32_t *ids;
+	struct pool *pool;
+	struct clock clock;
+};
+
+static int setup_open(struct setup *s, const char *preset, int threads)
+{
+	struct conf conf = { 0 };
+	const char *text = model_preset(preset);
+	struct rng rng;
+	int rc;
+
+	if ((rc = conf_parse(&conf, text, strlen(text))) == 0)
+		rc = model_conf_read(&s->c, &conf);
+	conf_release(&conf);
+	if (rc < 0 || (rc = pool_open(&s->pool, threads)) < 0 ||
+		(rc = model_open(&s->model, &s->c, (int)s->c.context, true, s->pool)) < 0)
+		return rc;
+	const struct tensors *layout = model_tensors(s->model);
+	const size_t tokens = (size_t)BATCH * (s->c.context + 1);
+	real *at = model_params(s->model);
+
+	for (uint32_t t = 0; t < layout->n; at += layout->v[t++].count)
+		model_init_slice(&s->c, layout, 1, t, 0, at, layout->v[t].count);
+	s->m = calloc(model_size(s->model), sizeof(real));
+	s->v = calloc(model_size(s->model), sizeof(real));
+	s->ids = calloc(tokens, sizeof(*s->ids));
+	if (!s->m || !s->v || !s->ids)
+		return err_nomem();
+	rng_init(&rng, 1, 1);
+	for (size_t i = 0; i < tokens; i++)
+		s->ids[i] = (uint32_t)rng_below(&rng, s->c.vocab);
+	return 0;
+}
+
+static void setup_close(struct setup *s)
+{
+	model_close(s->model);
+	pool_close(s->pool);
+	free(s->m);
+	free(s->v);
+	free(s->ids);
+}
+
+static int step(struct setup *s, uint64_t number)
+{
+	static const struct adamw_conf adamw = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip = 1 };
+	double loss;
+	int rc;
+
+	if ((rc = model_backward(s->model, &loss, s->ids, BATCH, (int)s->c.context)) < 0)
+		return rc;
+	const double norm = adamw_norm(model_grads(s->model), model_size(s->model), s->pool);
+
+	adamw_step(model_params(s->model), s->m, s->v, model_grads(s->model), model_tensors(s->model), &adamw, 3e-4,
+		norm > adamw.clip ? adamw.clip / norm : 1, number, s->pool);
+	return 0;
+}
+
+static double flops_a_token(const struct model_conf *c)
+{
+	const double Q = (double)c->heads * c->head_dim, KV = (double)c->kv_heads * c->head_dim, C = c->d_model;
+	const double N = c->layers * (C * (2 * Q + 2 * KV) + 3 * C * c->ff) + (double)c->vocab * C;
+
+	return 6 * N + 6 * (double)c->layers * c->context * Q;
+}
+
+static int measure(const char *preset, int threads)
+{
+	struct setup s = { .clock = clock_monotonic() };
+	double time[ROUNDS];
+	int rc = setup_open(&s, preset, threads);
+
+	if (rc < 0) {
+		setup_close(&s);
+		return rc;
+	}
+	double most = peak(s.pool, s.clock);
+
+	for (int i = 0; rc == 0 && i < ROUNDS + 2; i++) {
+		const double start = clock_now(&s.clock);
+
+		rc = step(&s, (uint64_t)i + 1);
+		if (i >= 2)
+			time[i - 2] = clock_now(&s.clock) - start;
+	}
+	const double after = peak(s.pool, s.clock);
+
+	most = after > most ? after : most;
+	qsort(time, ROUNDS, sizeof(time[0]), by_size);
+	const double tokens = BATCH * (double)s.c.context / time[ROUNDS / 2], rate = tokens * flops_a_token(&s.c) * 1e-9;
+
+	printf("%-7s %d threads %9.0f tokens/s %7.1f GFLOP/s %4.0f %% of sgemm %6.1f\n", preset, threads, tokens, rate,
+		100 * rate / most, most);
+	fflush(stdout);
+	setup_close(&s);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const presets[] = { "tiny", "small", "medium" };
+	const int threads = argc > 2 ? atoi(argv[2]) : 2;
+
+	for (int i = 0; i < 3; i++)
+		for (int t = 1; t <= threads && t <= THREADS_MOST; t *= 2)
+			if ((argc < 2 || strcmp(argv[1], presets[i]) == 0) && measure(presets[i], t) < 0) {
+				fprintf(stderr, "train: %s\n", err_text());
+				return 1;
+			}
+	return 0;
+}

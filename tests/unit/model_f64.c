@@ -1,0 +1,79 @@
+/* Only the order of sums differs. */
+#define TOL 1e-11
+#define STEP_TOL 1e-9
+#include "differences.h"
+#include "model_cases.h"
+
+static double mean_loss(void *ctx)
+{
+	struct fixture *f = ctx;
+	double loss = NAN;
+
+	CHECK(model_forward(f->model, &loss, f->ids, f->B, f->T) == 0);
+	return loss;
+}
+
+/* Every parameter of the model. */
+static void gradients_are_finite_differences(const char *text, int threads, int B, int T)
+{
+	struct fixture f;
+	double loss;
+
+	fixture_open(&f, text, threads, B, T);
+	CHECK(model_backward(f.model, &loss, f.ids, B, T) == 0);
+	const struct tensors *layout = model_tensors(f.model);
+	real *params = model_params(f.model), *grads = model_grads(f.model);
+
+	for (size_t t = 0; t < layout->n; t++) {
+		const size_t n = (size_t)layout->v[t].count;
+
+		check_gradient(layout->v[t].name, mean_loss, &f, params, grads, n);
+		params += n;
+		grads += n;
+	}
+	fixture_close(&f);
+}
+
+/* The list of losses once more, with plain gradients, plain clipping and plain AdamW. */
+static void plain_steps_give_the_known_losses(void)
+{
+	const struct adamw_conf *a = &ten_steps_adamw;
+	struct fixture f;
+	double sums[4];
+
+	ten_steps_open(&f);
+	const size_t n = (size_t)model_size(f.model);
+	double *m = plain_zeros(n), *v = plain_zeros(n);
+
+	for (int step = 0; step < 10; step++) {
+		double *grads, square = 0;
+		size_t i = 0;
+
+		CHECK_NEAR(plain_batch(&f, &grads, sums), known_losses[step], STEP_TOL);
+		for (size_t k = 0; k < n; k++)
+			square += grads[k] * grads[k];
+		for (size_t t = 0; t < model_tensors(f.model)->n; t++) {
+			const struct tensor *tensor = &model_tensors(f.model)->v[t];
+
+			for (uint64_t k = 0; k < tensor->count; k++, i++)
+				plain_adamw(&model_params(f.model)[i], &m[i], &v[i], grads[i] * fmin(1, a->clip / sqrt(square)),
+					TEN_STEPS_RATE, a->beta1, a->beta2, a->eps, tensor->rank > 1 ? a->weight_decay : 0, step + 1);
+		}
+		free(grads);
+	}
+	free(m);
+	free(v);
+	fixture_close(&f);
+}
+
+int main(void)
+{
+	models_are_plain();
+	the_model_keeps_its_word();
+	ten_steps_give_the_known_losses();
+	plain_steps_give_the_known_losses();
+	gradients_are_finite_differences(GROUPED, 2, 3, 9);
+	gradients_are_finite_differences(TIED, 1, 2, 5);
+	gradients_are_finite_differences(TIED, 1, 1, 1);
+	return unit_done("model_f64");
+}
