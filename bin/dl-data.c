@@ -10,20 +10,20 @@
 
 #include "base/opt.h"
 #include "base/say.h"
-#include "form/corpus.h"
-#include "form/shard.h"
-#include "form/split.h"
+#include "form/deal.h"
+#include "form/key.h"
+#include "form/trust.h"
 #include "io/fd.h"
 #include "io/output.h"
 #include "io/wake.h"
 
 #define PARTS_MAX 4096
-#define PORTION 16384 /* ids copied at a time */
+#define PORTION 16384 /* ids unpacked at a time */
 
 static struct {
-	bool ids, contiguous, quiet, verbose;
+	bool ids, contiguous, unpack, quiet, verbose;
 	bool vocab_given, end_given, bytes_given, block_given, split_given, holdout_given;
-	const char *binary, *stem, *key;
+	const char *binary, *stem, *key, *trust;
 	uint64_t vocab, end, bytes, block, parts;
 	double holdout;
 } o = { .vocab = 256, .block = 8192, .parts = 1 };
@@ -42,7 +42,9 @@ static const struct opt table[] = {
 	{ 0, "block", OPT_U64, &o.block, "N", "tokens dealt out at a time, 8192 by default", 1, 1 << 30,
 	  &o.block_given },
 	{ 'o', "output", OPT_TEXT, &o.stem, "STEM", "write STEM.tok, or STEM.0.tok ... and STEM.valid.tok" },
+	{ 'd', "unpack", OPT_FLAG, &o.unpack, NULL, "the other way: print what is in a shard" },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "secret key to sign with" },
+	{ 'T', "trust", OPT_TEXT, &o.trust, "PATH", "with --unpack: trusted keys" },
 	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL, "say errors only" },
 	{ 'v', "verbose", OPT_FLAG, &o.verbose, NULL, "say what was written" },
 	OPT_END
@@ -51,6 +53,7 @@ static const char *const synopsis[] = {
 	"dl-data [--split N [--contiguous]] [--holdout F] [-o STEM] [FILE...]",
 	"dl-data --ids --vocab N [--eos ID] [--bytes N] ... [FILE...]",
 	"dl-data --binary TYPE --vocab N [--bytes N] ... [FILE...]",
+	"dl-data -d [SHARD]",
 	NULL
 };
 static const struct opt_prog prog = {
@@ -79,6 +82,8 @@ static int check_options(void)
 	bool ids = o.ids || o.binary, many = o.split_given || o.holdout_given;
 	int rc;
 
+	if (o.unpack && (ids || many || o.stem))
+		return err_set(ERR_USAGE, "--unpack prints on standard output, and the shard says the rest");
 	if (o.ids && o.binary)
 		return err_set(ERR_USAGE, "--ids is for text and --binary is not: one of them");
 	if (o.binary && strcmp(o.binary, "u16") != 0 && strcmp(o.binary, "u32") != 0)
@@ -90,6 +95,7 @@ static int check_options(void)
 	    (rc = needs(o.end_given, "--eos", o.ids, "--ids")) < 0 ||
 	    (rc = needs(o.contiguous, "--contiguous", o.split_given, "--split")) < 0 ||
 	    (rc = needs(o.block_given, "--block", many, "--split or --holdout")) < 0 ||
+	    (rc = needs(o.trust, "--trust", o.unpack, "--unpack")) < 0 ||
 	    (rc = needs(many, "--split or --holdout", o.stem, "--output STEM")) < 0)
 		return rc;
 	if (o.end_given && o.end >= o.vocab)
@@ -127,37 +133,6 @@ static int open_inputs(struct corpus_input *in, char **words, int n)
 
 /* ---- writing ---- */
 
-static int copy_block(struct shard_writer *w, struct corpus *c, uint64_t at, uint64_t n)
-{
-	uint32_t id[PORTION];
-	int rc = 0;
-
-	for (uint64_t portion; rc == 0 && n; at += portion, n -= portion) {
-		portion = n < PORTION ? n : PORTION;
-		rc = corpus_read(c, id, at, (size_t)portion);
-		if (rc == 0)
-			rc = shard_write(w, id, (size_t)portion);
-		if (rc == 0 && wake_requested())
-			rc = err_set(ERR_IO, "interrupted, nothing is written");
-	}
-	return rc;
-}
-
-static int copy_blocks(struct shard_writer *w, struct corpus *c, const struct split *s, uint64_t part)
-{
-	uint64_t blocks = split_blocks(s, part), n;
-	int rc = 0;
-
-	for (uint64_t i = 0; rc == 0 && i < blocks; i++) {
-		uint64_t at = split_at(s, part, i, &n);
-
-		rc = copy_block(w, c, at, n);
-		if (say_due(&say))
-			say_progress(&say, "block %" PRIu64 " of %" PRIu64, i + 1, blocks);
-	}
-	return rc;
-}
-
 static struct shard_info describe(const struct part *p, const struct split *s)
 {
 	struct shard_info info = { .vocab = (uint32_t)o.vocab, .tokens = p->tokens };
@@ -180,14 +155,8 @@ static struct shard_info describe(const struct part *p, const struct split *s)
 static int write_part(struct part *p, struct corpus *c, const struct split *s, const struct key *key)
 {
 	struct shard_info info = describe(p, s);
-	struct shard_writer *w = NULL;
-	int rc = shard_create(&w, p->out.fd, &info, &key->secret);
+	int rc = deal_part(p->out.fd, &info, c, s, p->number, &key->secret, &say, &p->id);
 
-	if (rc == 0)
-		rc = copy_blocks(w, c, s, p->number);
-	if (rc == 0)
-		rc = shard_finish(w, &p->id);
-	shard_writer_free(w);
 	return rc < 0 ? err_at(rc, "%s", output_name(p->path)) : 0;
 }
 
@@ -211,7 +180,6 @@ static int write_parts(struct part *part, size_t n, struct corpus *c, const stru
 		if (rc == 0)
 			rc = write_part(&part[i], c, s, key);
 	}
-	say_progress_end(&say);
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		rc = output_commit(&part[i].out);
 	for (size_t i = 0; rc == 0 && i < n; i++)
@@ -265,38 +233,86 @@ static int share_out(struct corpus *c, const struct key *key)
 	return rc;
 }
 
-static int run(char **words, int n)
+static int pack(char **words, int n, const struct key *key)
 {
-	static char dash[] = "-";
-	char *standard[] = { dash };
 	const struct corpus_conf conf = corpus_conf();
-	struct corpus_input *in;
+	struct corpus_input *in = malloc((size_t)n * sizeof *in);
 	struct corpus *c = NULL;
-	struct key key;
 	int rc;
 
-	if (n == 0) {
-		words = standard;
-		n = 1;
-	}
-	in = malloc((size_t)n * sizeof *in);
 	if (!in)
 		return err_nomem();
 	for (int i = 0; i < n; i++)
 		in[i].fd = -1;
+	fd_raise_limit(); /* every input and every output holds one */
 	rc = open_inputs(in, words, n);
-	if (rc == 0)
-		rc = key_find(&key, o.key);
 	if (rc == 0)
 		rc = corpus_open(&c, &conf, in, (size_t)n);
 	if (rc == 0)
-		rc = share_out(c, &key);
-	key_wipe(&key);
+		rc = share_out(c, key);
 	corpus_close(c);
 	for (int i = 0; i < n; i++)
 		if (in[i].fd >= 0)
 			close(in[i].fd);
 	free(in);
+	return rc;
+}
+
+/* ---- the other way ---- */
+
+/* Bytes as they were, or ids as --ids takes them. */
+static int print_tokens(struct shard *s)
+{
+	const struct shard_info *info = shard_info(s);
+	bool bytes = info->vocab <= 256;
+	uint32_t id[PORTION];
+	int rc = bytes ? fd_output_fits("the content of a shard", NULL, 0) : 0;
+
+	for (uint64_t at = 0, n; rc == 0 && at < info->tokens; at += n) {
+		n = info->tokens - at < PORTION ? info->tokens - at : PORTION;
+		rc = shard_read(s, id, at, (size_t)n);
+		for (uint64_t i = 0; rc == 0 && i < n; i++)
+			if (bytes)
+				putchar((int)id[i]);
+			else
+				printf("%" PRIu32 "\n", id[i]);
+		if (ferror(stdout))
+			break;
+	}
+	return rc < 0 ? rc : fd_close_output();
+}
+
+static int unpack(char **words, int n, const struct key *key)
+{
+	struct shard *s = NULL;
+	struct trust t;
+	int rc = trust_load(&t, o.trust, key);
+
+	if (rc == 0 && n > 1)
+		rc = err_set(ERR_USAGE, "--unpack takes one shard, not %d", n);
+	if (rc == 0)
+		rc = shard_open(&s, words[0], &t);
+	if (rc == 0)
+		rc = print_tokens(s);
+	shard_close(s);
+	trust_release(&t);
+	return rc;
+}
+
+static int run(char **words, int n)
+{
+	static char dash[] = "-";
+	char *standard[] = { dash };
+	struct key key;
+	int rc = key_find(&key, o.key);
+
+	if (n == 0) {
+		words = standard;
+		n = 1;
+	}
+	if (rc == 0)
+		rc = o.unpack ? unpack(words, n, &key) : pack(words, n, &key);
+	key_wipe(&key);
 	return rc;
 }
 
@@ -308,11 +324,9 @@ int main(int argc, char **argv)
 	if (rc == 0)
 		rc = opt_parse(&prog, argc, argv, &words, &n);
 	say_init(&say, prog.name, o.quiet, o.verbose);
-	if (rc == 0) {
+	if (rc == 0)
 		rc = check_options();
-		fd_raise_limit(); /* every input and every output holds a descriptor */
-		if (rc == 0)
-			rc = run(words, n);
-	}
+	if (rc == 0)
+		rc = run(words, n);
 	return rc < 0 ? say_error(&say, rc) : 0;
 }
