@@ -137,12 +137,12 @@ static struct shard_info describe(const struct part *p, const struct split *s)
 {
 	struct shard_info info = { .vocab = (uint32_t)o.vocab, .tokens = p->tokens };
 
-	if (o.split_given)
-		info.parts = s->parts;
-	if (p->number == SPLIT_VALID)
+	if (p->number == SPLIT_VALID) { /* the same file, however many share the rest */
 		info.valid = true;
-	else if (o.split_given)
+	} else if (o.split_given) {
 		info.part = p->number + 1;
+		info.parts = s->parts;
+	}
 	if (o.split_given || o.holdout_given)
 		info.block = s->block;
 	if (!o.ids && !o.binary)

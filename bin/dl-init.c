@@ -90,7 +90,7 @@ static int read_conf(struct plan *p, const char *path)
 	int rc = read_text(path, &text);
 
 	if (rc < 0)
-		return rc;
+		return rc == ERR_DATA ? ERR_USAGE : rc;
 	rc = conf_parse(&conf, text.data ? text.data : "", text.len);
 	if (rc == 0)
 		rc = check_keys(&conf);

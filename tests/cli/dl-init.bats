@@ -1,0 +1,203 @@
+load helper
+
+# conf LINE...: my.conf, a small model and these lines.
+conf() {
+	printf '%s\n' 'd_model 32' 'layers 2' 'heads 2' 'ff 64' 'context 32' "$@" >my.conf
+}
+# refused WHY [OPTION...]: my.conf is refused with this message, and nothing is written.
+refused() {
+	local why=$1
+	shift
+	run -2 --separate-stderr dl-init -c my.conf "$@"
+	expect_stdout ""
+	expect_stderr_line "^dl-init: my\.conf: $why"
+}
+
+@test "the same configuration, seed and key give the same bytes" {
+	run -0 --separate-stderr bash -c 'dl-init >a.ckpt'
+	expect_no_stderr
+	dl-init -c tiny --seed 0 -o b.ckpt
+	expect_same a.ckpt b.ckpt
+	LC_ALL=de_DE.UTF-8 dl-init -c tiny >c.ckpt
+	expect_same a.ckpt c.ckpt
+	dl-init --seed 1 >d.ckpt
+	expect_differ a.ckpt d.ckpt
+	expect_no_temporary
+}
+
+@test "another key seals the same values" {
+	dl-init -v >a.ckpt 2>a
+	new_home other
+	dl-init -v >b.ckpt 2>b
+	expect_differ a.ckpt b.ckpt
+	[ "$(grep -o 'run .*' a)" = "$(grep -o 'run .*' b)" ]
+}
+
+@test "a run is named by model, seed and label" {
+	id() { dl-init -v "$@" 2>&1 >/dev/null | sed 's/.*of run \([0-9a-f]*\):.*/\1/'; }
+	conf 'lr 0.1'
+	a=$(id -c my.conf)
+	[ "${#a}" -eq 32 ]
+	[ "$a" != "$(id -c my.conf --seed 2)" ]
+	[ "$a" != "$(id -c my.conf --label again)" ]
+	conf 'lr 0.2'
+	[ "$a" = "$(id -c my.conf)" ]
+	conf 'rope_theta 9999'
+	[ "$a" != "$(id -c my.conf)" ]
+}
+
+@test "--print gives a configuration with every key that means the same" {
+	for c in tiny small medium; do
+		run -0 --separate-stderr dl-init --print -c $c
+		expect_no_stderr
+		printf '%s\n' "$output" >$c.conf
+		[ "$(sort $c.conf | cut -d' ' -f1 | uniq -d | wc -l)" -eq 0 ]
+		run -0 dl-init --print -c ./$c.conf
+		[ "$output" = "$(cat $c.conf)" ]
+	done
+	dl-init -c tiny.conf >a.ckpt
+	dl-init <tiny.conf -c - >b.ckpt
+	dl-init >c.ckpt
+	expect_same a.ckpt c.ckpt
+	expect_same b.ckpt c.ckpt
+	for key in vocab d_model layers heads kv_heads head_dim ff context tied rope_theta norm_eps \
+		init_std experts lr lr_min warmup steps beta1 beta2 eps weight_decay clip batch; do
+		grep -q "^$key " tiny.conf
+	done
+}
+
+@test "every key of dl-model(5) is a key, and the other way round" {
+	dl-init --print | cut -d' ' -f1 | sort >program
+	sed -n '/^\.Ss Keys/,/^\.Ss Presets/s/^\.It Cm //p' "$repo/man/dl-model.5" |
+		tr -d ' ' | tr ',' '\n' | sort >manual
+	expect_same program manual
+}
+
+@test "lines may end in CRLF, begin with a byte order mark, have = and comments" {
+	conf 'lr 0.5' 'tied no'
+	dl-init --print -c my.conf >plain
+	printf '\xef\xbb\xbf# mine\r\n' >my2.conf
+	sed 's/ / = /; s/$/   # why\r/' my.conf >>my2.conf
+	dl-init --print -c my2.conf >odd
+	expect_same plain odd
+	tr -d '\n' <my.conf | head -c 0 >empty.conf
+	run -2 --separate-stderr dl-init -c empty.conf
+	expect_stderr_line "^dl-init: empty\.conf: key 'd_model' is missing$"
+}
+
+@test "unknown keys, keys given twice and bad values are refused with their line" {
+	conf 'layerz 3'
+	refused "line 6: unknown key 'layerz', did you mean 'layers'\?$"
+	conf 'dropout 0.1'
+	refused "line 6: unknown key 'dropout'$"
+	conf '' 'layers 3'
+	refused "line 7: key 'layers' given twice$"
+	conf 'lr'
+	refused "line 6: key 'lr' has no value$"
+	conf 'lr ='
+	refused "line 6: key 'lr' has no value$"
+	conf 'lr 0.7abc'
+	refused "line 6: lr: '0\.7abc' is not a decimal number$"
+	conf 'lr 0,7'
+	refused "line 6: lr: '0,7' is not a decimal number$"
+	conf 'lr 1e999'
+	refused "line 6: lr: '1e999' is not a number that fits$"
+	for x in nan inf -inf 0x1p3; do
+		conf "lr $x"
+		refused "line 6: lr: '$x' is not a decimal number$"
+	done
+	conf 'lr -1'
+	refused 'line 6: lr: -1 is not within 0 to 1000$'
+	conf 'batch 0'
+	refused 'line 6: batch: 0 is not within 1 to '
+	conf 'batch 1.5'
+	refused "line 6: batch: '1\.5' is not a whole number$"
+	conf 'beta2 1'
+	refused 'line 6: beta2: 1 is not within 0 to '
+	conf 'tied maybe'
+	refused "line 6: tied: 'maybe' is neither yes nor no$"
+	conf $'lr 1\x01'
+	refused 'line 6: control character 0x01$'
+	conf 'Layers 3'
+	refused "line 6: 'Layers' is not a key$"
+	expect_no_temporary
+}
+
+@test "contradictions are named" {
+	set_key() { sed -i "/^$1 /d" my.conf && echo "$1 $2" >>my.conf; }
+	conf && set_key heads 3
+	refused 'd_model 32 is not a multiple of heads 3'
+	conf 'kv_heads 3'
+	refused 'heads 2 is not a multiple of kv_heads 3$'
+	conf 'head_dim 7'
+	refused 'head_dim 7 is odd'
+	conf 'experts 8'
+	refused 'experts 8: this version knows dense models'
+	conf && set_key layers 0
+	refused '.*layers: 0 is not within 1 to '
+	conf && set_key d_model 18446744073709551617
+	refused ".*d_model: '18446744073709551617' is not a whole number below 2\^64$"
+	conf && set_key d_model 4294967296
+	refused '.*d_model: 4294967296 is not within 1 to '
+	conf 'vocab 1'
+	refused '.*vocab: 1 is not within 2 to '
+}
+
+@test "a file that is missing, a directory, too long or no preset is named" {
+	run -2 --separate-stderr dl-init -c huge
+	expect_stdout ""
+	expect_stderr_line '^dl-init: neither tiny, small or medium nor a file: huge: No such file'
+	run -1 --separate-stderr dl-init -c ./huge
+	expect_stderr_line '^dl-init: \./huge: No such file'
+	run -1 --separate-stderr dl-init -c .
+	expect_stderr_line '^dl-init: \.: is a directory'
+	head -c 2000000 /dev/zero | tr '\0' '#' >long.conf
+	run -2 --separate-stderr dl-init -c long.conf
+	expect_stderr_line '^dl-init: long\.conf: longer than'
+	printf 'd_model 3\0 2\n' >nul.conf
+	run -2 --separate-stderr dl-init -c nul.conf
+	expect_stderr_line '^dl-init: nul\.conf: line 1: control character 0x00'
+}
+
+@test "wrong options are refused with status 2" {
+	for seed in -1 1.5 x '' 18446744073709551616; do
+		run -2 --separate-stderr dl-init --seed "$seed"
+		expect_stdout ""
+		expect_stderr_line '^dl-init: option --seed: '
+	done
+	run -2 --separate-stderr dl-init tiny
+	expect_stderr_line '^dl-init: no operands are taken: the configuration goes with -c$'
+	run -2 --separate-stderr dl-init --print --seed 3
+	expect_stderr_line '^dl-init: --print goes with -c alone$'
+	run -2 --separate-stderr dl-init -r run -c tiny
+	expect_stderr_line '^dl-init: run directories are not there yet$'
+	expect_no_file run
+}
+
+@test "a full disk or output is an error, the file that was there stays" {
+	run -1 --separate-stderr bash -c 'dl-init >/dev/full'
+	expect_stderr_line '^dl-init: standard output: .*No space left'
+	run -1 --separate-stderr dl-init -o nowhere/x.ckpt
+	expect_stderr_line '^dl-init: nowhere/x\.ckpt: No such file'
+	run -1 --separate-stderr dl-init -o .
+	expect_stderr_line '^dl-init: \.: not a regular file'
+	need_small_disk
+	dl-key show >/dev/null
+	run -1 --separate-stderr small_disk 300k bash -c '
+		echo old >x.ckpt; dl-init -o x.ckpt; s=$?; ls -A; cat x.ckpt; exit $s'
+	expect_stderr_line '^dl-init: x\.ckpt: .*No space left'
+	expect_stdout $'x.ckpt\nold'
+}
+
+@test "a reader that goes away ends it quietly" {
+	run bash -c 'dl-init | head -c 100 >/dev/null; echo "${PIPESTATUS[0]}"'
+	expect_stdout_like '^141$'
+}
+
+@test "memory does not grow with the model" {
+	need_plain_build
+	conf
+	sed -i 's/^d_model.*/d_model 1024/; s/^ff.*/ff 4096/; s/^heads.*/heads 16/' my.conf
+	(ulimit -v 150000 && dl-init -c my.conf >big.ckpt)
+	[ "$(stat -c %s big.ckpt)" -gt 80000000 ]
+}
