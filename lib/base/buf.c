@@ -72,20 +72,29 @@ int buf_str(struct buf *b, const char *s)
 	return buf_add(b, s, strlen(s));
 }
 
-int buf_fmt(struct buf *b, const char *fmt, ...)
+int buf_vfmt(struct buf *b, const char *fmt, va_list ap)
 {
-	va_list ap, again;
+	va_list again;
 	int n, rc;
 
-	va_start(ap, fmt);
 	va_copy(again, ap);
 	n = vsnprintf(NULL, 0, fmt, ap);
-	va_end(ap);
 	rc = n < 0 ? err_nomem() : buf_reserve(b, (size_t)n);
 	if (rc == 0) {
 		vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
 		b->len += (size_t)n;
 	}
 	va_end(again);
+	return rc;
+}
+
+int buf_fmt(struct buf *b, const char *fmt, ...)
+{
+	va_list ap;
+	int rc;
+
+	va_start(ap, fmt);
+	rc = buf_vfmt(b, fmt, ap);
+	va_end(ap);
 	return rc;
 }

@@ -8,6 +8,7 @@
 #ifndef BUF_H
 #define BUF_H
 
+#include <stdarg.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -25,5 +26,6 @@ int buf_reserve(struct buf *b, size_t more) ERR_MUST; /* room for `more` bytes a
 int buf_add(struct buf *b, const void *bytes, size_t n) ERR_MUST;
 int buf_str(struct buf *b, const char *s) ERR_MUST;
 int buf_fmt(struct buf *b, const char *fmt, ...) ERR_MUST ERR_PRINTF(2, 3);
+int buf_vfmt(struct buf *b, const char *fmt, va_list ap) ERR_MUST ERR_PRINTF(2, 0);
 
 #endif

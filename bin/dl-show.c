@@ -1,0 +1,324 @@
+/*
+ * dl-show - what is in a sealed file, whether it is intact, and where two differ
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/opt.h"
+#include "base/say.h"
+#include "form/content.h"
+#include "form/report.h"
+#include "io/fd.h"
+
+#define THREADS 8 /* most that are taken without being asked for: they cost 6 MiB each */
+
+static struct {
+	const char *key, *trust;
+	uint64_t threads;
+	bool verify, diff, json, quiet, verbose;
+} o;
+
+static const struct opt table[] = {
+	{ 0, "verify", OPT_FLAG, &o.verify, NULL, "check everything, print nothing" },
+	{ 0, "diff", OPT_FLAG, &o.diff, NULL, "compare two files: status 0 when all values are equal, else 1" },
+	{ 0, "json", OPT_FLAG, &o.json, NULL, "print one JSON object a file, one a line" },
+	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "own secret key, instead of $DL_KEY or the default" },
+	{ 'T', "trust", OPT_TEXT, &o.trust, "DIR", "trusted keys, instead of $DL_TRUST or the default" },
+	{ 'j', "threads", OPT_U64, &o.threads, "N", "threads, by default one a processor, at most 8",
+	  .min = 1, .max = 1024 },
+	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL, "print nothing: verify, or with --diff only compare" },
+	{ 'v', "verbose", OPT_FLAG, &o.verbose, NULL, "say what was verified" },
+	OPT_END
+};
+static const char *const synopsis[] = {
+	"dl-show [--json] [FILE...]",
+	"dl-show --verify [FILE...]",
+	"dl-show --diff [--json] A B",
+	NULL
+};
+static const struct opt_prog prog = {
+	"dl-show", "Shows, verifies and compares sealed files: checkpoints, deltas, states, shards.", synopsis, table
+};
+static struct say say;
+
+/* A file that is being read. */
+struct input {
+	int fd;
+	struct frame_reader *reader;
+	const char *signer; /* NULL: nobody who is trusted */
+};
+
+/* What all files have in common. */
+struct context {
+	struct trust trust;
+	struct pool *pool;
+	struct report report;
+	int status; /* the gravest so far */
+};
+
+static void note(struct context *c, int code)
+{
+	int status = say_error(&say, code);
+
+	if (status > c->status)
+		c->status = status;
+}
+
+static void input_close(struct input *in)
+{
+	frame_reader_free(in->reader);
+	if (in->fd >= 0)
+		close(in->fd);
+}
+
+/* A stranger's file is shown as well, once its seal is verified, but said to be one. */
+static int input_open(struct input *in, struct context *c, const char *path)
+{
+	int rc;
+
+	*in = (struct input){ .fd = -1 };
+	rc = fd_open_in(path, &in->fd);
+	if (rc == 0)
+		rc = frame_open(&in->reader, in->fd, fd_name(path), NULL, c->pool);
+	if (rc < 0)
+		return rc;
+	rc = trust_judge(&c->trust, frame_signer(in->reader), &in->signer);
+	if (rc == ERR_AUTH) {
+		note(c, err_at(rc, "%s", fd_name(path)));
+		in->signer = NULL;
+		rc = 0;
+	}
+	return rc;
+}
+
+static int print(struct report *r)
+{
+	size_t n = r->out.len;
+
+	if (n && !o.quiet && fwrite(r->out.data, 1, n, stdout) != n)
+		return err_sys("standard output");
+	buf_clear(&r->out);
+	return 0;
+}
+
+static int verify(struct context *c, struct frame_reader *r)
+{
+	char hex[2 * SIG_DIGEST + 1];
+	struct frame_slice s;
+	digest id;
+	int rc;
+
+	(void)c;
+	while ((rc = frame_next(r, &s)) > 0)
+		if (say_due(&say))
+			say_progress(&say, "%s: %" PRIu64 " MB", frame_name(r), frame_bytes(r) / 1000000);
+	say_progress_end(&say);
+	if (rc == 0)
+		rc = frame_id(r, &id);
+	if (rc == 0) {
+		sig_hex(hex, id.b, sizeof id.b);
+		say_note(&say, "%s: intact, %s, %" PRIu64 " bytes", frame_name(r), hex, frame_bytes(r));
+	}
+	return rc;
+}
+
+/* Text appears as it becomes known, JSON when it is complete. */
+static int show(struct context *c, struct frame_reader *r)
+{
+	const struct tensors *ts = &frame_header(r)->tensors;
+	struct tally tally = { 0 };
+	struct content content;
+	struct frame_slice s;
+	digest sum;
+	int rc = o.json ? 0 : print(&c->report);
+
+	content_init(&content, ts);
+	while (rc == 0 && (rc = frame_next(r, &s)) > 0) {
+		const struct tensor *t = &ts->v[s.tensor];
+
+		tally_add(&tally, t, &s);
+		content_add(&content, &s);
+		rc = 0;
+		if (tally.n == t->count) {
+			rc = report_tensor(&c->report, t, &tally);
+			tally = (struct tally){ 0 };
+		}
+		if (rc == 0 && !o.json)
+			rc = print(&c->report);
+	}
+	content_end(&content, &sum);
+	if (rc == 0)
+		rc = report_end(&c->report, r, &sum);
+	return rc == 0 ? print(&c->report) : rc;
+}
+
+static void one_file(struct context *c, const char *path, bool first)
+{
+	struct input in;
+	int rc = input_open(&in, c, path);
+
+	buf_clear(&c->report.out);
+	if (rc == 0 && !o.verify && !first && !o.json)
+		rc = buf_str(&c->report.out, "\n");
+	if (rc == 0 && !o.verify)
+		rc = report_head(&c->report, in.reader, in.signer);
+	if (rc == 0)
+		rc = (o.verify ? verify : show)(c, in.reader);
+	if (rc < 0)
+		note(c, rc);
+	input_close(&in);
+}
+
+/* A file and how far its present slice is used up. */
+struct side {
+	struct frame_reader *reader;
+	struct frame_slice slice;
+	uint32_t used;
+};
+
+static int side_fill(struct side *s)
+{
+	int rc;
+
+	if (s->used < s->slice.n)
+		return 0;
+	s->used = 0;
+	rc = frame_next(s->reader, &s->slice);
+	return rc < 0 ? rc : 0;
+}
+
+/* Slices of the two need not be equally long. */
+static int diff_tensor(struct contrast *c, const struct tensor *t, struct side *a, struct side *b)
+{
+	*c = (struct contrast){ 0 };
+	while (c->n < t->count) {
+		uint32_t left_a, left_b, n;
+		int rc = side_fill(a);
+
+		if (rc == 0)
+			rc = side_fill(b);
+		if (rc < 0)
+			return rc;
+		left_a = a->slice.n - a->used;
+		left_b = b->slice.n - b->used;
+		n = left_a < left_b ? left_a : left_b;
+		contrast_add(c, t, &a->slice, a->used, &b->slice, b->used, n);
+		a->used += n;
+		b->used += n;
+	}
+	return 0;
+}
+
+static int diff_values(struct context *c, struct side *a, struct side *b)
+{
+	const struct tensors *ts = &frame_header(a->reader)->tensors;
+	struct contrast contrast;
+	size_t differ = 0;
+	int rc = 0;
+
+	for (size_t t = 0; t < ts->n && rc == 0; t++) {
+		rc = diff_tensor(&contrast, &ts->v[t], a, b);
+		if (rc == 0)
+			rc = report_diff_tensor(&c->report, &ts->v[t], &contrast);
+		if (rc == 0 && !o.json)
+			rc = print(&c->report);
+		differ += contrast.differ > 0;
+	}
+	/* Equal is what is equal up to the verified end. */
+	if (rc == 0)
+		rc = frame_next(a->reader, &a->slice);
+	if (rc == 0)
+		rc = frame_next(b->reader, &b->slice);
+	if (rc == 0)
+		rc = report_diff_end(&c->report, differ, ts->n);
+	if (rc == 0 && differ && c->status == 0)
+		c->status = 1;
+	return rc == 0 ? print(&c->report) : rc;
+}
+
+static int diff(struct context *c, char **words)
+{
+	struct input a = { .fd = -1 }, b = { .fd = -1 };
+	struct side left = { .used = 0 }, right = left;
+	int rc = input_open(&a, c, words[0]);
+
+	if (rc == 0)
+		rc = input_open(&b, c, words[1]);
+	if (rc == 0)
+		rc = report_diff_head(&c->report, a.reader, b.reader);
+	if (rc == 0 && !o.json)
+		rc = print(&c->report);
+	if (rc == 0 && (rc = tensors_same(&frame_header(a.reader)->tensors, &frame_header(b.reader)->tensors)) < 0)
+		rc = err_at(rc, "%s: not the layout of '%s'", frame_name(b.reader), frame_name(a.reader));
+	if (rc == 0) {
+		left.reader = a.reader;
+		right.reader = b.reader;
+		rc = diff_values(c, &left, &right);
+	}
+	input_close(&a);
+	input_close(&b);
+	return rc;
+}
+
+static int check_words(char ***words, int *n)
+{
+	static char standard_input[] = "-", *all[] = { standard_input, NULL };
+	int standard = 0;
+
+	if (o.diff && *n != 2)
+		return err_set(ERR_USAGE, "--diff compares two files, not %d", *n);
+	if (o.verify && (o.diff || o.json))
+		return err_set(ERR_USAGE, "--verify prints nothing, so not with %s", o.diff ? "--diff" : "--json");
+	for (int i = 0; i < *n; i++)
+		standard += strcmp((*words)[i], "-") == 0;
+	if (standard > 1)
+		return err_set(ERR_USAGE, "standard input can be read only once");
+	if (*n == 0) {
+		if (isatty(STDIN_FILENO) == 1)
+			return err_set(ERR_USAGE, "no file given; see -h");
+		*words = all;
+		*n = 1;
+	}
+	return 0;
+}
+
+static int prepare(struct context *c)
+{
+	int cpus = pool_cpus(), threads = o.threads ? (int)o.threads : cpus < THREADS ? cpus : THREADS;
+	struct key own;
+	int rc = key_find(&own, o.key);
+
+	if (rc == 0)
+		rc = trust_load(&c->trust, o.trust, &own);
+	key_wipe(&own);
+	return rc == 0 ? pool_open(&c->pool, threads) : rc;
+}
+
+int main(int argc, char **argv)
+{
+	struct context c = { .pool = NULL };
+	char **words;
+	int n, rc = fd_standard();
+
+	if (rc == 0)
+		rc = opt_parse(&prog, argc, argv, &words, &n);
+	o.verify = o.verify || (o.quiet && !o.diff);
+	say_init(&say, prog.name, o.quiet, o.verbose);
+	c.report.json = o.json;
+	if (rc == 0 && (rc = check_words(&words, &n)) == 0 && (rc = prepare(&c)) == 0) {
+		if (o.diff)
+			rc = diff(&c, words);
+		for (int i = 0; i < n && !o.diff; i++)
+			one_file(&c, words[i], i == 0);
+	}
+	if (rc == 0)
+		rc = fd_close_output();
+	if (rc < 0)
+		note(&c, rc);
+	report_release(&c.report);
+	trust_release(&c.trust);
+	pool_close(c.pool);
+	return c.status;
+}

@@ -1,0 +1,228 @@
+load helper
+
+setup_file() {
+	cd "$BATS_FILE_TMPDIR" || return
+	dl-forge checkpoint round=3 name=first a:2x3:1,2,3,-4,0 b:scalar:0.5 >a.ckpt
+	dl-forge -e bf16 checkpoint round=3 name=first a:2x3:1,2,3,-4,0 b:scalar:0.5 >half.ckpt
+	dl-forge checkpoint round=4 other=x a:2x3:1,2,3.5,-4,0 b:scalar:0.5 >b.ckpt
+	dl-forge odd a:5:nan,1,inf,-2,-inf >strange
+}
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+	cp "$BATS_FILE_TMPDIR"/*.ckpt "$BATS_FILE_TMPDIR/strange" .
+}
+
+@test "shows header, tensors and identity" {
+	run -0 --separate-stderr dl-show a.ckpt
+	expect_no_stderr
+	expect_stdout_like '^a\.ckpt'
+	expect_stdout_like '  kind +checkpoint'
+	expect_stdout_like '  round +3'
+	expect_stdout_like '  signer +[0-9a-f]{32} \([A-Za-z0-9._-]+\)'
+	expect_stdout_like '  tensors +2, 7 elements'
+	expect_stdout_like '  a +2x3 +f32 +-4 +3 +0.333333 +5.47723 +0'
+	expect_stdout_like '  b +scalar +f32 +0.5 +0.5 +0.5 +0.5 +0'
+	expect_stdout_like '  identity +[0-9a-f]{64}'
+	expect_stdout_like "  bytes +$(stat -c %s a.ckpt)"
+}
+
+@test "reads standard input, named or not, also slowly" {
+	dl-show a.ckpt | sed 1d >want
+	(head -c 100 a.ckpt && sleep 0.2 && tail -c +101 a.ckpt) | dl-show | sed 1d >have
+	expect_same want have
+	dl-show - <a.ckpt | sed 1d >have
+	expect_same want have
+	run -0 --separate-stderr dl-show - <a.ckpt
+	expect_stdout_like '^standard input'
+}
+
+@test "values that are not finite are counted and left out" {
+	run -0 --separate-stderr dl-show strange
+	expect_stdout_like '  kind +odd'
+	expect_stdout_like '  a +5 +f32 +-2 +1 +-0.5 +2.23607 +3'
+	run -0 --separate-stderr dl-show --json strange
+	expect_stdout_like '"min":-2,"max":1,"mean":-0.5,.*"nonfinite":3'
+	dl-forge strange a:1:nan >none
+	run -0 --separate-stderr dl-show none
+	expect_stdout_like '  a +1 +f32 +- +- +- +0 +1'
+	run -0 --separate-stderr dl-show --json none
+	expect_stdout_like '"min":null,"max":null,"mean":null,"norm":0,"nonfinite":1'
+}
+
+@test "several files, also when one of them is missing or no dl file" {
+	echo text >text
+	run -1 --separate-stderr dl-show a.ckpt missing text b.ckpt
+	expect_stdout_like '^a\.ckpt'
+	expect_stdout_like $'\n\nb\\.ckpt\n'
+	expect_stderr_like '^dl-show: missing: No such file or directory'
+	expect_stderr_like 'dl-show: text: not a dl file$'
+}
+
+@test "JSON is one object a line, with every number and string right" {
+	command -v python3 >/dev/null || skip "no python3"
+	dl-forge "with \"quotes\" and \\" 'text=ä	tab' a:2:0.1,-1e-30 >odd
+	dl-show --json a.ckpt odd >out
+	run -0 python3 - out <<-'END'
+		import json, sys
+		a, odd = map(json.loads, open(sys.argv[1], encoding="utf-8"))
+		assert a["file"] == "a.ckpt" and a["format"] == 1 and a["signer"]["trusted"] is True
+		assert a["header"] == {"kind": "checkpoint", "round": "3", "name": "first"}
+		assert a["tensors"][0] == {"name": "a", "dtype": "f32", "shape": [2, 3], "encoding": "f32", "min": -4,
+			"max": 3, "mean": 2 / 6, "norm": 30 ** .5, "nonfinite": 0}, a["tensors"]
+		assert a["tensors"][1]["shape"] == []
+		assert len(a["identity"]) == len(a["content"]) == 64
+		assert odd["header"] == {"kind": 'with "quotes" and \\', "text": "ä\ttab"}, odd
+	END
+}
+
+@test "JSON is printed only of files that are intact up to the end" {
+	head -c -1 a.ckpt >cut.ckpt
+	run -3 --separate-stderr dl-show --json cut.ckpt b.ckpt
+	expect_stdout_like '^\{"file":"b\.ckpt".*\}$'
+	[ "${#lines[@]}" -eq 1 ]
+	expect_stderr_line '^dl-show: cut\.ckpt: truncated: ends inside the trailer$'
+}
+
+@test "--verify and -q print nothing, -v says what was verified" {
+	run -0 --separate-stderr dl-show --verify a.ckpt b.ckpt
+	expect_stdout ""
+	expect_no_stderr
+	run -0 --separate-stderr dl-show -q a.ckpt
+	expect_stdout ""
+	run -0 --separate-stderr dl-show -v --verify a.ckpt
+	expect_stdout ""
+	expect_stderr_line "^dl-show: a\.ckpt: intact, [0-9a-f]{64}, $(stat -c %s a.ckpt) bytes$"
+}
+
+@test "a stranger's file is shown, with a warning and status 3" {
+	new_home
+	run -3 --separate-stderr dl-show a.ckpt
+	expect_stdout_like '  signer +[0-9a-f]{32} \(not trusted\)'
+	expect_stdout_like '  identity '
+	expect_stderr_line '^dl-show: a\.ckpt: signed by [0-9a-f]+.*, which is not trusted'
+	run -3 --separate-stderr dl-show --verify a.ckpt
+	expect_stdout ""
+	run -3 --separate-stderr dl-show --json a.ckpt
+	expect_stdout_like '"name":null,"trusted":false'
+}
+
+@test "a key that was revoked is not trusted, and one that is trusted has its name" {
+	dl-key gen -o eve
+	dl-forge -k eve.key checkpoint a:1:1 >eve.ckpt
+	run -3 dl-show --verify eve.ckpt
+	dl-key trust -n mallory eve.pub
+	run -0 --separate-stderr dl-show eve.ckpt
+	expect_stdout_like '  signer +[0-9a-f]{32} \(mallory\)'
+	dl-key revoke mallory
+	run -3 --separate-stderr dl-show eve.ckpt
+	expect_stderr_like 'revoked'
+}
+
+@test "content depends on values alone, not on key, encoding or header" {
+	content() { dl-show "$1" | sed -n 's/^  content *//p'; }
+	identity() { dl-show "$1" | sed -n 's/^  identity *//p'; }
+	want=$(content a.ckpt)
+	[ -n "$want" ]
+	[ "$(content half.ckpt)" = "$want" ]
+	[ "$(content b.ckpt)" != "$want" ]
+	dl-forge something else=x a:2x3:1,2,3,-4,0 b:scalar:0.5 >c.ckpt
+	[ "$(content c.ckpt)" = "$want" ]
+	[ "$(identity c.ckpt)" != "$(identity a.ckpt)" ]
+	dl-forge checkpoint a:3x2:1,2,3,-4,0 b:scalar:0.5 >d.ckpt
+	[ "$(content d.ckpt)" != "$want" ]
+	dl-forge -e f32r checkpoint a:2x3:1,2,3,-4,0 b:scalar:0.5 >e.ckpt
+	[ "$(content e.ckpt)" = "$want" ]
+	dl-key gen -o key
+	dl-forge -k key.key checkpoint a:2x3:1,2,3,-4,0 b:scalar:0.5 >f.ckpt
+	[ "$(dl-show -T key.pub f.ckpt 2>&1 | sed -n 's/^  content *//p')" = "$want" ]
+}
+
+@test "--diff of equal values is status 0, whatever the encoding" {
+	run -0 --separate-stderr dl-show --diff a.ckpt a.ckpt
+	expect_no_stderr
+	expect_stdout_like 'all values are equal$'
+	run -0 --separate-stderr dl-show --diff a.ckpt half.ckpt
+	expect_stdout_like '  a +2x3 +f32 +0 +0 +0 +1 +0'
+	run -0 dl-show --diff - a.ckpt <half.ckpt
+	run -0 dl-show --diff strange strange
+}
+
+@test "--diff of values that differ is status 1 and says where" {
+	run -1 --separate-stderr dl-show --diff a.ckpt b.ckpt
+	expect_no_stderr
+	expect_stdout_like '  round +3 \| 4'
+	expect_stdout_like '  name +first \| -'
+	expect_stdout_like '  other +- \| x'
+	expect_stdout_like '  a +2x3 +f32 +1 +0.5 +0.5 +0.99'
+	expect_stdout_like '  b +scalar +f32 +0 +0 +0 +1 +0'
+	expect_stdout_like '1 of 2 tensors differ$'
+	run -1 --separate-stderr dl-show -q --diff a.ckpt b.ckpt
+	expect_stdout ""
+	run -1 --separate-stderr dl-show --json --diff a.ckpt b.ckpt
+	expect_stdout_like '"header":\{"round":\["3","4"\],"name":\["first",null\],"other":\[null,"x"\]\}'
+	expect_stdout_like '"differ":1,"max":0.5,"norm":0.5,"cosine":0.99[0-9]*,"nonfinite":0'
+	expect_stdout_like '"equal":false\}$'
+}
+
+@test "--diff refuses another layout and a file that is cut" {
+	dl-forge checkpoint a:2x3:1 >short.ckpt
+	run -1 --separate-stderr dl-show --diff a.ckpt short.ckpt
+	expect_stderr_line "^dl-show: short\.ckpt: not the layout of 'a\.ckpt': 1 tensors, not 2$"
+	head -c -10 b.ckpt >cut.ckpt
+	run -3 --separate-stderr dl-show --diff b.ckpt cut.ckpt
+	[[ $output != *equal* ]]
+	expect_stderr_line '^dl-show: cut\.ckpt: truncated'
+}
+
+@test "shards show their vocabulary and the range of their ids" {
+	corpus 5000 >text
+	dl-data -o part text
+	run -0 --separate-stderr dl-show part.tok
+	expect_stdout_like '  kind +shard'
+	expect_stdout_like '  vocab +256'
+	expect_stdout_like '  tokens +[0-9]+ +raw +10 +12[0-9] +- +- +0'
+	run -0 --separate-stderr dl-show --json part.tok
+	expect_stdout_like '"dtype":"u8","shape":\[[0-9]+\],"encoding":"raw","min":10,"max":12[0-9]'
+}
+
+@test "threads change nothing" {
+	dl-forge -e f32r checkpoint a:500x700:normal,1,0.02 b:70000:normal,2,1 >big.ckpt
+	dl-show -j 1 big.ckpt >one
+	dl-show -j 5 big.ckpt >five
+	expect_same one five
+	dl-show -j 3 <big.ckpt | sed 1d | cmp - <(sed 1d one)
+}
+
+@test "wrong usage is status 2" {
+	run -2 --separate-stderr dl-show --diff a.ckpt
+	expect_stderr_line '^dl-show: --diff compares two files, not 1$'
+	run -2 dl-show --diff a.ckpt b.ckpt a.ckpt
+	run -2 dl-show --verify --json a.ckpt
+	run -2 dl-show --verify --diff a.ckpt b.ckpt
+	run -2 dl-show -j 0 a.ckpt
+	run -2 --separate-stderr dl-show - -
+	expect_stderr_line 'standard input can be read only once$'
+}
+
+@test "directories, dead FIFOs and strange names are told apart" {
+	mkdir dir
+	run -1 --separate-stderr dl-show dir
+	expect_stderr_line '^dl-show: dir: is a directory$'
+	printf 'text' >$'new\nline'
+	run -1 --separate-stderr dl-show $'new\nline'
+	expect_stderr_line '^dl-show: new\\nline: not a dl file$'
+}
+
+@test "output that cannot be written is status 1, a closed pipe ends it quietly" {
+	run -1 --separate-stderr sh -c 'dl-show a.ckpt >/dev/full'
+	expect_stderr_line '^dl-show: standard output: No space left on device$'
+	run --separate-stderr bash -c 'dl-show a.ckpt a.ckpt a.ckpt | head -n 1; exit "${PIPESTATUS[1]}"'
+	expect_no_stderr
+}
+
+@test "a header cannot move the cursor of a terminal" {
+	dl-forge checkpoint "name=$(printf 'a\342\200\256b\302\233c')" a:1:1 >evil.ckpt
+	run -0 --separate-stderr dl-show evil.ckpt
+	expect_stdout_like '  name +a\\xe2'
+	[[ $output != *$'\342\200\256'* && $output != *$'\302\233'* ]]
+}
