@@ -295,6 +295,9 @@ int fd_output_fits(const char *what, const int *inputs, size_t n)
 {
 	uint64_t size;
 
+	/* It was closed when the program started; see fd_standard. */
+	if ((fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY)
+		return err_set(ERR_IO, "standard output: not open for writing");
 	if (isatty(STDOUT_FILENO) == 1)
 		return err_set(ERR_USAGE, "%s would go to a terminal: redirect standard output", what);
 	if (!fd_regular(STDOUT_FILENO, &size))

@@ -45,7 +45,7 @@ int fd_spool(int fd, int *spooled) ERR_MUST;
 /* True when both are the same file. */
 bool fd_same(int a, int b);
 /* ERR_USAGE when descriptor 1 is a terminal (binary would go there) or is the same regular file
- * as one of the n inputs; `what` names the data. */
+ * as one of the n inputs; ERR_IO when it was closed. `what` names the data. */
 int fd_output_fits(const char *what, const int *inputs, size_t n) ERR_MUST;
 /* Closes descriptor 1 and reports what the system held back (ENOSPC, EIO). */
 int fd_close_output(void) ERR_MUST;
