@@ -30,7 +30,8 @@ int checkpoint_load(struct model **out, struct checkpoint *c, struct frame_reade
 	int rc;
 
 	if (c->train.context > c->model.context)
-		return err_set(ERR_USAGE, "%s: a context of %" PRIu64 " tokens is longer than the model's %" PRIu32,
+		return err_set(ERR_USAGE,
+			"%s: a context of %" PRIu64 " tokens is longer than the model's %" PRIu32,
 			frame_name(r), c->train.context, c->model.context);
 	if ((rc = model_open(&m, &c->model, (int)c->train.context, train, pool)) < 0)
 		return rc;

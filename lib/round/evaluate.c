@@ -20,10 +20,12 @@ struct pass {
 static int check_shard(const struct shard_info *info, const struct model_conf *c)
 {
 	if (info->vocab > c->vocab)
-		return err_set(ERR_DATA, "vocabulary of %" PRIu32 " ids is larger than the model's %" PRIu32,
+		return err_set(ERR_DATA,
+			"vocabulary of %" PRIu32 " ids is larger than the model's %" PRIu32,
 			info->vocab, c->vocab);
 	if (info->tokens < 2)
-		return err_set(ERR_DATA, "too short: %" PRIu64 " tokens, of which none can be predicted",
+		return err_set(ERR_DATA,
+			"too short: %" PRIu64 " tokens, of which none can be predicted",
 			info->tokens);
 	return 0;
 }
@@ -45,8 +47,8 @@ static int add_windows(struct pass *p, int count, int T)
 		p->total += p->sums[b];
 	p->done += (uint64_t)count * (uint64_t)T;
 	if (say_due(p->say))
-		say_progress(p->say, "%.0f %%, loss %.4f", 100 * (double)p->done / (double)p->tokens,
-			p->total / (double)p->done);
+		say_progress(p->say, "%.0f %%, loss %.4f",
+			100 * (double)p->done / (double)p->tokens, p->total / (double)p->done);
 	return 0;
 }
 
@@ -65,14 +67,16 @@ static int run_pass(struct pass *p, int batch, int context)
 	return 0;
 }
 
-static int conclude(struct evaluate_result *out, const struct pass *p, const struct shard_info *info)
+static int conclude(struct evaluate_result *out, const struct pass *p,
+	const struct shard_info *info)
 {
 	out->tokens = p->tokens;
 	out->loss = p->total / (double)p->tokens;
 	out->perplexity = exp(out->loss);
 	out->bits_per_byte = 0;
 	if (info->bytes)
-		out->bits_per_byte = out->loss / log(2) * (double)info->tokens / (double)info->bytes;
+		out->bits_per_byte =
+			out->loss / log(2) * (double)info->tokens / (double)info->bytes;
 	if (!isfinite(out->perplexity))
 		return err_set(ERR_DATA, "the loss is %s: the model is broken",
 			isfinite(out->loss) ? "beyond measure" : "not finite");
@@ -98,8 +102,8 @@ int evaluate_shard(struct evaluate_result *out, struct model *m, const struct mo
 	return rc < 0 ? rc : conclude(out, &p, info);
 }
 
-int evaluate_sample(struct model *m, const struct model_conf *c, uint32_t *ids, size_t have, size_t n,
-	const struct evaluate_draw *draw, int (*emit)(void *ctx, uint32_t id), void *ctx)
+int evaluate_sample(struct model *m, const struct model_conf *c, uint32_t *ids, size_t have,
+	size_t n, const struct evaluate_draw *draw, int (*emit)(void *ctx, uint32_t id), void *ctx)
 {
 	size_t window = (size_t)draw->context, end = have + n, from;
 	real *logits = malloc(c->vocab * sizeof *logits);

@@ -10,15 +10,18 @@ int feed_init(struct feed *f, struct shard *shard, uint64_t seed, const char *le
 	const struct shard_info *info = shard_info(shard);
 
 	if (info->vocab > vocab)
-		return err_set(ERR_DATA, "vocabulary of %" PRIu32 " ids is larger than the model's %" PRIu32,
+		return err_set(ERR_DATA,
+			"vocabulary of %" PRIu32 " ids is larger than the model's %" PRIu32,
 			info->vocab, vocab);
 	f->shard = shard;
 	f->context = context;
 	f->cursor = 0;
-	f->order = (struct batch_order){ seed, rng_stream(learner), batch_samples(info->tokens, context) };
+	f->order = (struct batch_order){ seed, rng_stream(learner),
+		batch_samples(info->tokens, context) };
 	if (f->order.samples == 0)
 		return err_set(ERR_DATA,
-			"too short: %" PRIu64 " tokens, but one sample of context %" PRIu64 " needs %" PRIu64,
+			"too short: %" PRIu64 " tokens, but one sample of context %" PRIu64
+			" needs %" PRIu64,
 			info->tokens, context, context + 1);
 	return 0;
 }

@@ -66,8 +66,8 @@ static int override_conf(struct learner *l)
 	if (c->lr > 0)
 		t->sched.lr = c->lr;
 	if (t->batch > BATCH_MAX)
-		return err_set(ERR_USAGE, "a batch of %" PRIu64 " samples is larger than %d", t->batch,
-			BATCH_MAX);
+		return err_set(ERR_USAGE, "a batch of %" PRIu64 " samples is larger than %d",
+			t->batch, BATCH_MAX);
 	return 0;
 }
 
@@ -111,12 +111,15 @@ static void tell_start(const struct learner *l)
 	const struct meta *m = &l->state.meta;
 
 	if (l->state.on_disk && m->cursor == 0)
-		say_note(l->say, "%s: from another shard or context: the data begins anew", l->conf.state);
+		say_note(l->say, "%s: from another shard or context: the data begins anew",
+			l->conf.state);
 	if (m->steps)
 		say_note(l->say, "%s: going on after %" PRIu64 " steps", l->conf.state, m->steps);
-	say_note(l->say, "learner %s, batch %" PRIu64 " x %" PRIu64 " tokens, %" PRIu64
-		" samples an epoch, epoch %" PRIu64, m->learner, l->ckpt.train.batch, l->ckpt.train.context,
-		l->feed.order.samples, feed_epoch(&l->feed) + 1);
+	say_note(l->say,
+		"learner %s, batch %" PRIu64 " x %" PRIu64 " tokens, %" PRIu64
+		" samples an epoch, epoch %" PRIu64,
+		m->learner, l->ckpt.train.batch, l->ckpt.train.context, l->feed.order.samples,
+		feed_epoch(&l->feed) + 1);
 }
 
 static int open_all(struct learner *l, struct frame_reader *r, struct shard *shard,
@@ -215,11 +218,13 @@ static int learn_batch(struct learner *l, struct metrics_row *row)
 	row->lr = rate_of(l);
 	row->grad_norm = adamw_norm(grads, n, l->pool);
 	if (!isfinite(row->loss) || !isfinite(row->grad_norm))
-		return err_set(ERR_DATA, "step %" PRIu64 ": %s is not finite: try a lower rate than %g",
+		return err_set(ERR_DATA,
+			"step %" PRIu64 ": %s is not finite: try a lower rate than %g",
 			s->meta.step + s->meta.steps + 1, isfinite(row->loss) ? "gradient" : "loss",
 			l->ckpt.train.sched.lr);
 	scale = a->clip > 0 && row->grad_norm > a->clip ? a->clip / row->grad_norm : 1;
-	adamw_step(s->local, s->m, s->v, grads, s->layout, a, row->lr, scale, ++s->updates, l->pool);
+	adamw_step(s->local, s->m, s->v, grads, s->layout, a, row->lr, scale, ++s->updates,
+		l->pool);
 	return 0;
 }
 
@@ -248,7 +253,8 @@ static void record(struct learner *l, struct metrics_row *row, double seconds)
 	row->global_step = m->step + m->steps;
 	row->step = m->steps;
 	row->tokens = m->tokens;
-	row->tokens_per_s = (double)(l->ckpt.train.batch * l->ckpt.train.context) / fmax(seconds, 1e-9);
+	row->tokens_per_s = (double)(l->ckpt.train.batch * l->ckpt.train.context) /
+		fmax(seconds, 1e-9);
 	if (metrics_add(&l->metrics, row) < 0) {
 		say_warn(l->say, "%s: %s: no more metrics from here", l->conf.metrics, err_text());
 		metrics_close(&l->metrics);
@@ -261,7 +267,8 @@ static double time_left(const struct learner *l, double now)
 	double left = HUGE_VAL, limit;
 
 	if (l->conf.steps != UINT64_MAX)
-		left = (double)(l->conf.steps - l->state.meta.steps) * (now - l->begun) / (double)l->steps_now;
+		left = (double)(l->conf.steps - l->state.meta.steps) * (now - l->begun) /
+			(double)l->steps_now;
 	if (l->conf.seconds > 0) {
 		limit = l->opened + l->conf.seconds - now;
 		left = fmin(left, fmax(limit, 0));
@@ -410,7 +417,8 @@ static int check_finite(const struct learner *l)
 	merge_norm2(l->state.local, NULL, n, &bad);
 	if (bad == n)
 		return 0;
-	return err_set(ERR_DATA, "step %" PRIu64 ": parameter %zu is not finite: try a lower rate than %g",
+	return err_set(ERR_DATA,
+		"step %" PRIu64 ": parameter %zu is not finite: try a lower rate than %g",
 		l->state.meta.step + l->state.meta.steps, bad, l->ckpt.train.sched.lr);
 }
 

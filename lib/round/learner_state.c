@@ -22,22 +22,30 @@ static float *group(const struct learner_state *s, size_t g)
 	return g == 0 ? s->m : g == 1 ? s->v : s->local;
 }
 
-static int state_table(struct tensors *out, const struct tensors *layout)
+static int push_group(struct tensors *out, const struct tensors *layout, const char *prefix)
 {
 	struct tensor t;
-	size_t g, i;
-	int rc;
+	int n, rc;
 
-	for (g = 0; g < GROUPS; g++)
-		for (i = 0; i < layout->n; i++) {
-			t = layout->v[i];
-			t.enc = ENC_F32;
-			if (snprintf(t.name, sizeof t.name, "%s%s", groups[g], layout->v[i].name) > TENSOR_NAME)
-				return err_set(ERR_DATA, "tensor name '%s' is too long", layout->v[i].name);
-			if ((rc = tensors_push(out, &t)) < 0)
-				return rc;
-		}
+	for (size_t i = 0; i < layout->n; i++) {
+		t = layout->v[i];
+		t.enc = ENC_F32;
+		n = snprintf(t.name, sizeof t.name, "%s%s", prefix, layout->v[i].name);
+		if (n > TENSOR_NAME)
+			return err_set(ERR_DATA, "tensor name '%s' is too long", layout->v[i].name);
+		if ((rc = tensors_push(out, &t)) < 0)
+			return rc;
+	}
 	return 0;
+}
+
+static int state_table(struct tensors *out, const struct tensors *layout)
+{
+	int rc = 0;
+
+	for (size_t g = 0; rc == 0 && g < GROUPS; g++)
+		rc = push_group(out, layout, groups[g]);
+	return rc;
 }
 
 /* ---- reading ---- */
@@ -102,7 +110,8 @@ static int check_finite(const struct tensor *t, uint64_t first, const float *val
 	merge_norm2(value, NULL, n, &bad);
 	if (bad == n)
 		return 0;
-	return err_set(ERR_DATA, "tensor %s: element %" PRIu64 " is not finite", t->name, first + bad);
+	return err_set(ERR_DATA, "tensor %s: element %" PRIu64 " is not finite", t->name,
+		first + bad);
 }
 
 static int read_values(struct learner_state *s, struct frame_reader *r, bool with_local)
@@ -116,13 +125,14 @@ static int read_values(struct learner_state *s, struct frame_reader *r, bool wit
 
 	while ((rc = frame_next(r, &slice)) == 1) {
 		for (; seen < slice.tensor; seen++)
-			start = (seen + 1) % s->layout->n == 0 ? 0 : start + h->tensors.v[seen].count;
+			start = (seen + 1) % s->layout->n ? start + h->tensors.v[seen].count : 0;
 		rc = check_finite(&h->tensors.v[slice.tensor], slice.first, slice.value, slice.n);
 		if (rc < 0)
 			return err_at(rc, "%s", s->path);
 		g = slice.tensor / s->layout->n;
 		if (g < GROUPS - 1 || with_local)
-			memcpy(group(s, g) + start + slice.first, slice.value, slice.n * sizeof(float));
+			memcpy(group(s, g) + start + slice.first, slice.value,
+				slice.n * sizeof(float));
 	}
 	return rc < 0 ? rc : frame_id(r, &s->id);
 }
@@ -185,8 +195,8 @@ int learner_state_open(struct learner_state *s, const char *path, const struct m
 {
 	uint64_t n = tensors_total(layout);
 
-	*s = (struct learner_state){ .meta = *begin, .local = local, .layout = layout, .trust = trust,
-		.path = path, .lock = LOCK_INIT };
+	*s = (struct learner_state){ .meta = *begin, .local = local, .layout = layout,
+		.trust = trust, .path = path, .lock = LOCK_INIT };
 	s->meta.kind = KIND_STATE;
 	s->m = calloc(n, sizeof *s->m);
 	s->v = calloc(n, sizeof *s->v);
@@ -239,8 +249,8 @@ static int write_values(const struct learner_state *s, struct frame_writer *w)
 	return 0;
 }
 
-static int write_file(const struct learner_state *s, int fd, digest *id, const struct sig_secret *key,
-	struct pool *pool)
+static int write_file(const struct learner_state *s, int fd, digest *id,
+	const struct sig_secret *key, struct pool *pool)
 {
 	struct frame_writer *w = NULL;
 	struct header h = { 0 };
@@ -285,7 +295,8 @@ static int check_unchanged(const struct learner_state *s)
 		return rc;
 	if ((rc == 1) == s->on_disk && (rc == 0 || memcmp(&now, &s->id, sizeof now) == 0))
 		return 0;
-	return err_set(ERR_BUSY, "%s: changed by another process meanwhile: left as it is", s->path);
+	return err_set(ERR_BUSY, "%s: changed by another process meanwhile: left as it is",
+		s->path);
 }
 
 int learner_state_save(struct learner_state *s, const struct sig_secret *key, struct pool *pool)

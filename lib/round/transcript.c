@@ -8,8 +8,8 @@
 #include "base/say.h"
 #include "io/fd.h"
 
-#define BYTES 256    /* largest vocabulary of bytes */
-#define LINE 4096    /* longest piece held back */
+#define BYTES 256 /* largest vocabulary of bytes */
+#define LINE 4096 /* longest piece held back */
 
 void transcript_init(struct transcript *t, int fd, uint32_t vocab, bool terminal)
 {
@@ -89,7 +89,8 @@ static int take_number(uint32_t *id, const char *word, size_t n, uint32_t vocab)
 	uint64_t x;
 
 	if (n >= sizeof text)
-		return err_set(ERR_USAGE, "prompt: '%.*s...' is not an id below %" PRIu32, 20, word, vocab);
+		return err_set(ERR_USAGE, "prompt: '%.*s...' is not an id below %" PRIu32, 20, word,
+			vocab);
 	memcpy(text, word, n);
 	text[n] = '\0';
 	if (num_u64(text, &x) < 0 || x >= vocab)
@@ -119,7 +120,8 @@ static int take_bytes(uint32_t *ids, size_t *n, const char *text, uint32_t vocab
 	for (; *text; text++) {
 		ids[*n] = (uint8_t)*text;
 		if (ids[*n] >= vocab)
-			return err_set(ERR_USAGE, "prompt: byte %" PRIu32 " is not in the vocabulary of %" PRIu32,
+			return err_set(ERR_USAGE,
+				"prompt: byte %" PRIu32 " is not in the vocabulary of %" PRIu32,
 				ids[*n], vocab);
 		++*n;
 	}

@@ -16,7 +16,7 @@ static void make_shard(const char *path, const struct key *key, uint64_t tokens)
 {
 	const struct shard_info info = { .vocab = 1000, .tokens = tokens };
 	FILE *f = fopen(path, "w");
-	struct shard_writer *w;
+	struct shard_writer *w = NULL;
 	uint32_t ids[200];
 
 	for (uint32_t i = 0; i < 200; i++)

@@ -9,8 +9,8 @@
 #include "unit.h"
 
 /* What n ids look like on the way out. */
-static void check_written(const uint32_t *ids, size_t n, uint32_t vocab, bool terminal, const char *want,
-	size_t want_n)
+static void check_written(const uint32_t *ids, size_t n, uint32_t vocab, bool terminal,
+	const char *want, size_t want_n)
 {
 	struct buf have = BUF_INIT;
 	struct transcript t;

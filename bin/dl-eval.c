@@ -1,0 +1,247 @@
+/*
+ * dl-eval - how good a checkpoint is on a shard, or what it writes.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/num.h"
+#include "base/opt.h"
+#include "base/pool.h"
+#include "base/say.h"
+#include "form/frame.h"
+#include "form/key.h"
+#include "form/shard.h"
+#include "form/trust.h"
+#include "io/fd.h"
+#include "round/checkpoint.h"
+#include "round/evaluate.h"
+#include "round/transcript.h"
+
+#define SAMPLE_MAX 100000000
+
+static struct {
+	const char *ckpt, *shard, *key, *trust;
+	uint64_t batch, context, threads; /* 0: the checkpoint's; all processors */
+	bool json;
+	uint64_t sample, top_k, seed; /* sample: tokens to write, 0: none */
+	double temperature;
+	const char *prompt; /* NULL: the start of a line, or id 1 */
+	bool of_data, of_sample; /* an option was given that only makes sense there */
+	bool quiet, verbose;
+} o = { .ckpt = "-", .temperature = 1 };
+
+static const struct opt table[] = {
+	{ 'd', "data", OPT_TEXT, &o.shard, "SHARD", "measure on this, made by dl-data" },
+	{ 0, "json", OPT_FLAG, &o.json, NULL, "print one JSON object", .given = &o.of_data },
+	{ 'B', "batch", OPT_U64, &o.batch, "N", "windows at a time (the checkpoint's)",
+		.min = 1, .max = 1 << 20, .given = &o.of_data },
+	{ 'T', "context", OPT_U64, &o.context, "N", "tokens a window (the checkpoint's)",
+		.min = 1, .max = 1 << 24 },
+	{ 'j', "threads", OPT_U64, &o.threads, "N", "threads (all processors)",
+		.min = 1, .max = 1024 },
+	{ 0, "sample", OPT_U64, &o.sample, "N", "write N tokens instead",
+		.min = 1, .max = SAMPLE_MAX },
+	{ 0, "prompt", OPT_TEXT, &o.prompt, "TEXT",
+		"what to go on from: text, or ids if the vocabulary is not bytes", .given = &o.of_sample },
+	{ 0, "temperature", OPT_F64, &o.temperature, "X", "0 takes the likeliest token (1)",
+		.min = 0, .max = 100, .given = &o.of_sample },
+	{ 0, "top-k", OPT_U64, &o.top_k, "K", "choose among the K likeliest (all)",
+		.min = 1, .max = UINT32_MAX, .given = &o.of_sample },
+	{ 0, "seed", OPT_U64, &o.seed, "N", "of the choices (0)", .given = &o.of_sample },
+	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "one's own key, which is trusted" },
+	{ 0, "trust", OPT_TEXT, &o.trust, "PATH",
+		"trusted keys, instead of $DL_TRUST or the default" },
+	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL, "say errors only" },
+	{ 'v', "verbose", OPT_FLAG, &o.verbose, NULL, "say more" },
+	OPT_END
+};
+static const char *const synopsis[] = {
+	"dl-eval -d SHARD [--json] [-B N] [-T N] [-j N] [-k FILE] [--trust PATH] [CKPT]",
+	"dl-eval --sample N [--prompt TEXT] [--temperature X] [--top-k K] [--seed N] [-T N] [-j N] "
+		"[-k FILE] [--trust PATH] [CKPT]",
+	NULL
+};
+static const struct opt_prog prog = {
+	"dl-eval", "Measures a checkpoint on a shard, or lets it write.", synopsis, table
+};
+static struct say say;
+
+static int check_options(char **words, int n)
+{
+	if (n > 1)
+		return err_set(ERR_USAGE, "one checkpoint at a time, not '%s' too", words[1]);
+	if (n == 1)
+		o.ckpt = words[0];
+	if (!o.shard == !o.sample)
+		return err_set(ERR_USAGE, "give one of -d SHARD and --sample N");
+	if (o.shard && o.of_sample)
+		return err_set(ERR_USAGE,
+			"--prompt, --temperature, --top-k and --seed are for --sample");
+	if (o.sample && o.of_data)
+		return err_set(ERR_USAGE, "--json and --batch are for -d");
+	return 0;
+}
+
+/* ---- measuring ---- */
+
+static void print_text(const struct evaluate_result *r)
+{
+	printf("loss           %.6f\n", r->loss);
+	printf("perplexity     %.6g\n", r->perplexity);
+	if (r->bits_per_byte > 0)
+		printf("bits per byte  %.6f\n", r->bits_per_byte);
+	else
+		printf("bits per byte  unknown\n");
+	printf("tokens         %" PRIu64 "\n", r->tokens);
+}
+
+static void print_json(const struct evaluate_result *r, const struct checkpoint *c)
+{
+	char loss[32], perplexity[32], bits[32] = "null", id[2 * SIG_DIGEST + 1];
+
+	num_f64_text(loss, r->loss);
+	num_f64_text(perplexity, r->perplexity);
+	if (r->bits_per_byte > 0)
+		num_f64_text(bits, r->bits_per_byte);
+	sig_hex(id, c->id.b, sizeof c->id.b);
+	printf("{\"loss\": %s, \"perplexity\": %s, \"bits_per_byte\": %s, \"tokens\": %" PRIu64
+	       ", \"step\": %" PRIu64 ", \"round\": %" PRIu64 ", \"checkpoint\": \"%s\"}\n",
+	       loss, perplexity, bits, r->tokens, c->meta.step, c->meta.round, id);
+}
+
+static int measure(struct model *m, const struct checkpoint *c, const struct trust *trust)
+{
+	struct evaluate_result result;
+	struct shard *shard;
+	int rc;
+
+	if ((rc = shard_open(&shard, o.shard, trust)) < 0)
+		return rc;
+	rc = evaluate_shard(&result, m, &c->model, shard, (int)c->train.batch,
+		(int)c->train.context, &say);
+	shard_close(shard);
+	if (rc < 0)
+		return rc;
+	if (o.json)
+		print_json(&result, c);
+	else
+		print_text(&result);
+	return 0;
+}
+
+/* ---- writing ---- */
+
+static int emit(void *ctx, uint32_t id)
+{
+	return transcript_add(ctx, id);
+}
+
+/* The prompt as it was given, then what the model makes of it. */
+static int write_out(struct model *m, const struct checkpoint *c, uint32_t *ids, size_t have)
+{
+	const struct evaluate_draw draw = { { o.temperature, (uint32_t)o.top_k }, o.seed,
+		(int)c->train.context };
+	struct transcript t;
+	size_t i;
+	int rc = 0;
+
+	transcript_init(&t, STDOUT_FILENO, c->model.vocab, isatty(STDOUT_FILENO) == 1);
+	for (i = 0; rc == 0 && o.prompt && i < have; i++)
+		rc = transcript_add(&t, ids[i]);
+	if (rc == 0)
+		rc = evaluate_sample(m, &c->model, ids, have, o.sample, &draw, emit, &t);
+	if (rc == 0)
+		rc = transcript_end(&t);
+	transcript_release(&t);
+	return rc < 0 ? err_at(rc, "sample") : 0;
+}
+
+static int sample(struct model *m, const struct checkpoint *c)
+{
+	const char *prompt = o.prompt ? o.prompt : c->model.vocab > 256 ? "1" : "\n";
+	uint32_t *ids;
+	size_t have;
+	int rc;
+
+	if ((rc = transcript_prompt(&ids, &have, prompt, c->model.vocab, o.sample)) < 0)
+		return rc;
+	rc = write_out(m, c, ids, have);
+	free(ids);
+	return rc;
+}
+
+/* ---- both ---- */
+
+static int use_checkpoint(struct frame_reader *r, const struct trust *trust, struct pool *pool)
+{
+	struct checkpoint c;
+	struct model *m;
+	int rc;
+
+	if ((rc = checkpoint_open(&c, r)) < 0)
+		return rc;
+	if (o.batch)
+		c.train.batch = o.batch;
+	if (o.context)
+		c.train.context = o.context;
+	if ((rc = checkpoint_load(&m, &c, r, false, pool)) < 0)
+		return rc;
+	rc = o.shard ? measure(m, &c, trust) : sample(m, &c);
+	model_close(m);
+	return rc;
+}
+
+static int evaluate(const struct trust *trust, struct pool *pool)
+{
+	struct frame_reader *r;
+	int fd, rc;
+
+	if ((rc = fd_open_in(o.ckpt, &fd)) < 0)
+		return rc;
+	rc = frame_open(&r, fd, fd_name(o.ckpt), trust, pool);
+	if (rc == 0) {
+		rc = use_checkpoint(r, trust, pool);
+		frame_reader_free(r);
+	}
+	close(fd);
+	return rc;
+}
+
+static int run(void)
+{
+	struct key key;
+	struct trust trust = { 0 };
+	struct pool *pool = NULL;
+	int rc;
+
+	if ((rc = key_find(&key, o.key)) < 0)
+		return rc;
+	rc = trust_load(&trust, o.trust, &key);
+	key_wipe(&key);
+	if (rc == 0)
+		rc = pool_open(&pool, o.threads ? (int)o.threads : pool_cpus());
+	if (rc == 0)
+		rc = evaluate(&trust, pool);
+	pool_close(pool);
+	trust_release(&trust);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	char **words;
+	int n, rc = fd_standard();
+
+	if (rc == 0)
+		rc = opt_parse(&prog, argc, argv, &words, &n);
+	say_init(&say, prog.name, o.quiet, o.verbose);
+	if (rc == 0)
+		rc = check_options(words, n);
+	if (rc == 0)
+		rc = run();
+	if (rc == 0)
+		rc = fd_close_output();
+	return rc < 0 ? say_error(&say, rc) : 0;
+}

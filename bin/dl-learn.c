@@ -1,0 +1,223 @@
+/*
+ * dl-learn - checkpoint in, inner steps, delta out.
+ */
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/opt.h"
+#include "base/pool.h"
+#include "base/say.h"
+#include "form/frame.h"
+#include "form/key.h"
+#include "form/shard.h"
+#include "form/trust.h"
+#include "io/fd.h"
+#include "io/output.h"
+#include "io/wake.h"
+#include "round/learner.h"
+
+#define STEPS_MAX 1e12
+#define SAVE_EVERY 60 /* seconds */
+
+static struct {
+	struct learner_conf learner;
+	const char *ckpt, *shard, *out; /* out NULL: standard output */
+	const char *encoding, *key, *trust;
+	uint64_t threads;
+	bool quiet, verbose;
+} o = {
+	.learner = { .save_every = SAVE_EVERY, .stop = wake_requested },
+	.ckpt = "-",
+	.encoding = "f32r",
+};
+
+static const struct opt table[] = {
+	{ 'n', "steps", OPT_U64, &o.learner.steps, "STEPS",
+		"inner steps to run, counted from the checkpoint", .min = 1, .max = STEPS_MAX },
+	{ 'd', "data", OPT_TEXT, &o.shard, "SHARD", "what to train on, made by dl-data" },
+	{ 's', "state", OPT_TEXT, &o.learner.state, "STATE",
+		"keep optimizer moments and place in the data here" },
+	{ 'B', "batch", OPT_U64, &o.learner.batch, "N", "samples a step (the checkpoint's)",
+		.min = 1, .max = 1 << 20 },
+	{ 'T', "context", OPT_U64, &o.learner.context, "N", "tokens a sample (the checkpoint's)",
+		.min = 1, .max = 1 << 24 },
+	{ 'j', "threads", OPT_U64, &o.threads, "N", "threads (all processors)",
+		.min = 1, .max = 1024 },
+	{ 0, "lr", OPT_F64, &o.learner.lr, "X", "peak learning rate (the checkpoint's)",
+		.min = 1e-12, .max = 1000 },
+	{ 0, "for", OPT_SECONDS, &o.learner.seconds, "TIME",
+		"stop after this time, as 90s, 9m or 1.5h" },
+	{ 'i', "id", OPT_TEXT, &o.learner.name, "NAME",
+		"name of this learner (from key and shard)" },
+	{ 'e', "encoding", OPT_TEXT, &o.encoding, "ENC",
+		"of the delta: f32r (exact), f32 or bf16" },
+	{ 'o', "output", OPT_TEXT, &o.out, "FILE",
+		"write the delta here instead of standard output" },
+	{ 0, "save-every", OPT_SECONDS, &o.learner.save_every, "TIME",
+		"save the state under way (60s)" },
+	{ 0, "metrics", OPT_TEXT, &o.learner.metrics, "FILE", "append a line of numbers a step" },
+	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "secret key to sign with" },
+	{ 0, "trust", OPT_TEXT, &o.trust, "PATH",
+		"trusted keys, instead of $DL_TRUST or the default" },
+	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL, "say errors only" },
+	{ 'v', "verbose", OPT_FLAG, &o.verbose, NULL, "say more" },
+	OPT_END
+};
+static const char *const synopsis[] = {
+	"dl-learn -n STEPS -d SHARD [-s STATE] [-B N] [-T N] [-j N] [--lr X] [--for TIME] "
+		"[-i NAME] [-e ENC] [-o FILE] [--save-every TIME] [--metrics FILE] [-k FILE] "
+		"[--trust PATH] [CKPT] > DELTA",
+	"dl-learn --for TIME -d SHARD ... [CKPT] > DELTA",
+	NULL
+};
+static const struct opt_prog prog = {
+	"dl-learn", "Trains from a checkpoint on a shard and writes the delta.", synopsis, table
+};
+static struct say say;
+
+/* What is open while the program runs. */
+struct work {
+	struct key key;
+	struct trust trust;
+	struct pool *pool;
+	struct shard *shard;
+	struct frame_reader *ckpt;
+	int ckpt_fd;
+	struct learner *learner;
+};
+
+static int check_options(char **words, int n)
+{
+	struct learner_conf *c = &o.learner;
+
+	if (n > 1)
+		return err_set(ERR_USAGE, "one checkpoint at a time, not '%s' too", words[1]);
+	if (n == 1)
+		o.ckpt = words[0];
+	if (!c->steps && !(c->seconds > 0))
+		return err_set(ERR_USAGE, "how long? give -n STEPS, --for TIME or both");
+	if (!o.shard)
+		return err_set(ERR_USAGE, "train on what? give -d SHARD");
+	if ((c->state && !*c->state) || (o.out && !*o.out) || (c->metrics && !*c->metrics))
+		return err_set(ERR_USAGE, "the name of a file is empty");
+	if (!c->steps)
+		c->steps = UINT64_MAX;
+	if (encoding_parse(o.encoding, &c->encoding) < 0 || c->encoding == ENC_PLAIN)
+		return err_set(ERR_USAGE, "option --encoding: '%s' is not f32r, f32 or bf16",
+			o.encoding);
+	return 0;
+}
+
+/* The file at `path`, when there is one, must be none of the inputs, under whatever name. */
+static int check_apart(const char *path)
+{
+	const char *ckpt = strcmp(o.ckpt, "-") == 0 ? "/dev/stdin" : o.ckpt;
+	const char *inputs[] = { ckpt, o.shard, o.learner.state };
+	struct stat out, in;
+	size_t i;
+
+	if (stat(path, &out) < 0 || !S_ISREG(out.st_mode))
+		return 0;
+	for (i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+		if (!inputs[i] || stat(inputs[i], &in) < 0)
+			continue;
+		if (in.st_dev == out.st_dev && in.st_ino == out.st_ino)
+			return err_set(ERR_USAGE, "%s: is an input: the delta would overwrite it",
+				path);
+	}
+	return 0;
+}
+
+static int open_inputs(struct work *w)
+{
+	int rc;
+
+	if ((rc = key_find(&w->key, o.key)) < 0)
+		return rc;
+	if ((rc = trust_load(&w->trust, o.trust, &w->key)) < 0)
+		return rc;
+	if ((rc = pool_open(&w->pool, o.threads ? (int)o.threads : pool_cpus())) < 0)
+		return rc;
+	if ((rc = fd_open_in(o.ckpt, &w->ckpt_fd)) < 0)
+		return rc;
+	if ((rc = o.out ? check_apart(o.out) : fd_output_fits("a delta", &w->ckpt_fd, 1)) < 0)
+		return rc;
+	if ((rc = shard_open(&w->shard, o.shard, &w->trust)) < 0)
+		return rc;
+	return frame_open(&w->ckpt, w->ckpt_fd, fd_name(o.ckpt), &w->trust, w->pool);
+}
+
+/* The file is opened only now: a learner killed before leaves no temporary name behind. */
+static int deliver(const struct work *w)
+{
+	struct output out;
+	int rc;
+
+	if ((rc = output_open(&out, o.out, "a delta", &w->ckpt_fd, 1)) < 0)
+		return rc;
+	if ((rc = learner_answer(w->learner, out.fd)) < 0) {
+		output_abort(&out);
+		return rc == ERR_IO ? err_at(rc, "%s", output_name(o.out)) : rc;
+	}
+	return output_commit(&out);
+}
+
+/* The state first: whatever becomes of the delta, the same call then gives it again at once. And
+ * the delta in any case: a full disk under the state does not cost the round its answer. */
+static int finish(const struct work *w)
+{
+	struct err_note note;
+	int rc;
+
+	err_save(&note, learner_save(w->learner));
+	rc = deliver(w);
+	return rc < 0 ? rc : err_restore(&note);
+}
+
+static int learn(struct work *w)
+{
+	int rc;
+
+	if ((rc = open_inputs(w)) < 0)
+		return rc;
+	rc = learner_open(&w->learner, &o.learner, w->ckpt, w->shard, &w->key, &w->trust, w->pool,
+		clock_monotonic(), &say);
+	if (rc < 0)
+		return rc;
+	if ((rc = wake_catch()) < 0)
+		return rc;
+	if ((rc = learner_train(w->learner)) < 0)
+		return rc;
+	return finish(w);
+}
+
+static void release(struct work *w)
+{
+	learner_close(w->learner);
+	frame_reader_free(w->ckpt);
+	shard_close(w->shard);
+	if (w->ckpt_fd >= 0)
+		close(w->ckpt_fd);
+	pool_close(w->pool);
+	trust_release(&w->trust);
+	key_wipe(&w->key);
+}
+
+int main(int argc, char **argv)
+{
+	struct work w = { .ckpt_fd = -1 };
+	char **words;
+	int n, rc = fd_standard();
+
+	if (rc == 0)
+		rc = opt_parse(&prog, argc, argv, &words, &n);
+	say_init(&say, prog.name, o.quiet, o.verbose);
+	if (rc == 0)
+		rc = check_options(words, n);
+	if (rc == 0)
+		rc = learn(&w);
+	release(&w);
+	return rc < 0 ? say_error(&say, rc) : 0;
+}
