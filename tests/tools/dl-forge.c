@@ -42,7 +42,6 @@ struct forge {
 	struct header header;
 	const char **values; /* (tensors) */
 	struct key key;
-	struct trust trust;
 	float *base; /* all its values, with -l */
 };
 
@@ -54,7 +53,7 @@ static int read_base(struct forge *f)
 	digest id;
 	int fd, rc;
 
-	if ((rc = fd_open_in(o.base, &fd)) < 0 || (rc = frame_open(&r, fd, o.base, &f->trust, NULL)) < 0)
+	if ((rc = fd_open_in(o.base, &fd)) < 0 || (rc = frame_open(&r, fd, o.base, NULL, NULL)) < 0)
 		return rc;
 	f->base = calloc(tensors_total(&frame_header(r)->tensors) + 1, sizeof zero);
 	if (!f->base)
@@ -171,8 +170,6 @@ static int forge(struct forge *f, char **words, int n)
 	f->values = calloc((size_t)n, sizeof *f->values);
 	if (rc == 0 && !f->values)
 		rc = err_nomem();
-	if (rc == 0)
-		rc = trust_load(&f->trust, NULL, &f->key);
 	if (rc == 0 && o.base)
 		rc = read_base(f);
 	if (rc == 0)
@@ -200,7 +197,6 @@ int main(int argc, char **argv)
 	if (rc == 0)
 		rc = fd_close_output();
 	header_release(&f.header);
-	trust_release(&f.trust);
 	key_wipe(&f.key);
 	free(f.base);
 	free(f.values);
