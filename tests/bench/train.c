@@ -1,9 +1,11 @@
 /*
- * train - speed of training: tokens a second, and the share of the matrix product's own speed that is kept.
+ * train - speed of training: tokens a second, and the share of the matrix product's own speed that
+ * is kept.
  *
- * One line for each preset and number of threads. Work counted: 6 N + 6 L T Q a token, N weights in matrices with the output
- * head, Q = heads * head_dim. The peak is that of sgemm on 512 x 512 x 512, on all threads at once, measured before and after each
- * line. Medians of ROUNDS steps; batch 8. Other work on the machine shows in every figure: compare ratios of one run.
+ * One line for each preset and number of threads. Work counted: 6 N + 6 L T Q a token, N weights in
+ * matrices with the output head, Q = heads * head_dim. The peak is that of sgemm on 512 x 512 x
+ * 512, on all threads at once, measured before and after each line. Medians of ROUNDS steps; batch
+ * 8. Other work on the machine shows in every figure: compare ratios of one run.
  */
 #include <stdio.h>
 #include <stdlib.h>

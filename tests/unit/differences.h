@@ -1,9 +1,10 @@
 /*
  * differences - gradients against central finite differences, in double.
  *
- * With step h the quotient (f(x+h) - f(x-h)) / 2h is off by h^2 f'''/6 for the terms left out and by about e |f| / h for rounding,
- * e = 2^-53. h = 2^-16 makes that some 1e-10 f''' and 1e-11 |f|: for functions of order ten, with third derivatives of
- * order ten, differences below 1e-8 mean agreement, and a wrong term shows in the first digits.
+ * With step h the quotient (f(x+h) - f(x-h)) / 2h is off by h^2 f'''/6 for the terms left out and
+ * by about e |f| / h for rounding, e = 2^-53. h = 2^-16 makes that some 1e-10 f''' and 1e-11 |f|:
+ * for functions of order ten, with third derivatives of order ten, differences below 1e-8 mean
+ * agreement, and a wrong term shows in the first digits.
  */
 #ifndef DIFFERENCES_H
 #define DIFFERENCES_H

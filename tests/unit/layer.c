@@ -1,6 +1,7 @@
 /*
- * A float has 24 bits: sums of up to 500 products of numbers of order one, in lanes, are off by some 1e-6 at most, and vec_exp adds
- * 2e-7 to that. Which products are fused depends on the processor and moves results by as little.
+ * A float has 24 bits: sums of up to 500 products of numbers of order one, in lanes, are off by
+ * some 1e-6 at most, and vec_exp adds 2e-7 to that. Which products are fused depends on the
+ * processor and moves results by as little.
  */
 #define TOL 1e-5
 #include "layer_cases.h"
