@@ -53,7 +53,7 @@ static int open_one(void *ctx, int i, int thread)
 	struct block *b = &r->batch->block[i];
 	int rc = block_open(b, &r->gang.zs[thread], &r->signer);
 
-	if (rc == 0 && b->p.kind == CHAIN_DATA)
+	if (rc == 0 && b->p.kind == CHAIN_DATA && r->headed)
 		rc = block_decode(b, &r->header.tensors);
 	return rc < 0 ? reader_error(r, rc, b->number) : 0;
 }
@@ -169,6 +169,7 @@ int frame_open(struct frame_reader **out, int fd, const char *name, const struct
 		frame_reader_free(r);
 		return rc;
 	}
+	r->headed = true;
 	r->ahead = r->gang.batches > 1 ? &r->gang.batch[1] : NULL;
 	sig_hash_init(&r->entries);
 	sig_hash_init(&r->index);

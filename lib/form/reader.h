@@ -12,6 +12,7 @@ struct frame_reader {
 	char *name;
 	struct sig_public signer;
 	struct header header;
+	bool headed; /* all of it has been read */
 	struct ledger ledger; /* header frames, then index frames as they come */
 	uint64_t bytes;       /* read and verified so far, or the size of the file */
 	bool identified;
