@@ -30,7 +30,7 @@ struct meta {
 	uint64_t steps;    /* inner steps since base */
 	double loss_first, loss_last, loss_mean; /* training loss, nats a token; NaN-free, 0 when steps is 0 */
 	char shard[65];    /* identity of the data */
-	uint64_t cursor;   /* samples drawn from it so far */
+	uint64_t cursor;   /* place in the learner's order of its samples */
 	uint64_t context;  /* tokens a sample */
 };
 

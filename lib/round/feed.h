@@ -16,7 +16,7 @@ struct feed {
 	struct shard *shard; /* the caller's */
 	struct batch_order order;
 	uint64_t context; /* tokens a sample */
-	uint64_t cursor;  /* samples drawn so far, over all epochs */
+	uint64_t cursor;  /* position of the next sample, over all epochs */
 };
 
 /* Begins at position 0. ERR_DATA when the shard has ids beyond `vocab` or is too short for one sample. */

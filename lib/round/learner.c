@@ -92,13 +92,15 @@ static int load_model(struct learner *l, struct frame_reader *r)
 	return 0;
 }
 
-/* The meta of a learner on this checkpoint and shard that has done nothing yet. */
+/* The meta of a learner on this checkpoint and shard that has done nothing yet. Its place in the data
+ * follows the global step: round after round without a state must not see the same samples again. */
 static void begin_meta(struct meta *m, const struct learner *l, const char *name)
 {
 	const struct meta *base = &l->ckpt.meta;
 
 	*m = (struct meta){ .kind = KIND_STATE, .round = base->round, .step = base->step,
-		.seed = base->seed, .context = l->ckpt.train.context };
+		.seed = base->seed, .context = l->ckpt.train.context,
+		.cursor = base->step * l->ckpt.train.batch };
 	memcpy(m->run, base->run, sizeof m->run);
 	memcpy(m->model, base->model, sizeof m->model);
 	sig_hex(m->base, l->ckpt.id.b, SIG_DIGEST);
@@ -110,8 +112,8 @@ static void tell_start(const struct learner *l)
 {
 	const struct meta *m = &l->state.meta;
 
-	if (l->state.on_disk && m->cursor == 0)
-		say_note(l->say, "%s: from another shard or context: the data begins anew",
+	if (l->state.new_data)
+		say_note(l->say, "%s: from another shard or context: its place does not count",
 			l->conf.state);
 	if (m->steps)
 		say_note(l->say, "%s: going on after %" PRIu64 " steps", l->conf.state, m->steps);
@@ -330,6 +332,17 @@ static bool time_to_end(const struct learner *l)
 	return l->conf.seconds > 0 && clock_now(&l->clock) - l->opened >= l->conf.seconds;
 }
 
+static void tell_end(const struct learner *l)
+{
+	const struct meta *m = &l->state.meta;
+	double seconds = clock_now(&l->clock) - l->begun;
+
+	if (m->steps)
+		say_note(l->say, "%" PRIu64 " steps, %" PRIu64 " tokens, loss %.4f to %.4f, %.0f tokens/s",
+			m->steps, m->tokens, m->loss_first, m->loss_last,
+			(double)l->tokens_now / fmax(seconds, 1e-9));
+}
+
 int learner_train(struct learner *l)
 {
 	int rc = 0;
@@ -341,6 +354,8 @@ int learner_train(struct learner *l)
 			rc = save_if_due(l);
 	}
 	say_progress_end(l->say);
+	if (rc == 0)
+		tell_end(l);
 	return rc;
 }
 

@@ -91,7 +91,8 @@ static int read_counters(struct learner_state *s, const struct meta *have, const
 
 	if ((rc = conf_u64(&h->keys, "updates", 0, UINT64_MAX, &s->updates)) < 0)
 		return rc;
-	if (strcmp(have->shard, now->shard) == 0 && have->context == now->context)
+	s->new_data = strcmp(have->shard, now->shard) != 0 || have->context != now->context;
+	if (!s->new_data)
 		now->cursor = have->cursor;
 	if (strcmp(have->base, now->base) != 0)
 		return 0;

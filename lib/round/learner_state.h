@@ -34,13 +34,15 @@ struct learner_state {
 	const char *path;       /* NULL: nothing is kept; the caller's */
 	struct lock lock;
 	bool on_disk;           /* a file is there, and is `id` */
+	bool new_data;          /* the file was of another shard or context */
 	digest id;
 };
 
 /*
  * `begin` is the meta of a learner that has done nothing yet; `local` holds the parameters of its
  * base and gets those reached so far when the file at `path` started from the same base. A missing
- * file is a fresh start. The place in the data is kept for the same shard and context only.
+ * file is a fresh start. The place in the data, too, is that of `begin` unless the file is of the
+ * same shard and context.
  * ERR_BUSY while another process uses the file; ERR_DATA for a state of another run, model or
  * learner. After an error, too, learner_state_close.
  */

@@ -51,11 +51,12 @@ await_lines() {
 
 @test "-v says who learns, and goes on, on what" {
 	run -0 --separate-stderr dl-learn -v -n 2 -d text.0.tok -i ann -s state -o a.delta g0.ckpt
-	expect_stderr_line "^dl-learn: learner ann, batch 4 x 32 tokens, [0-9]+ samples an epoch, epoch 1$"
+	expect_stderr_like "^dl-learn: learner ann, batch 4 x 32 tokens, [0-9]+ samples an epoch, epoch 1"
+	expect_stderr_like $'\ndl-learn: 2 steps, 256 tokens, loss 5\\.[0-9]{4} to 5\\.[0-9]{4}, [0-9]+ tokens/s$'
 	run -0 --separate-stderr dl-learn -v -n 4 -d text.0.tok -i ann -s state -o a.delta g0.ckpt
 	expect_stderr_like "dl-learn: state: going on after 2 steps"
 	run -0 --separate-stderr dl-learn -v -n 6 -d text.1.tok -i ann -s state -o a.delta g0.ckpt
-	expect_stderr_like "dl-learn: state: from another shard or context: the data begins anew"
+	expect_stderr_like "dl-learn: state: from another shard or context: its place does not count"
 }
 
 @test "steps at once and in pieces give the same bytes" {
@@ -71,6 +72,25 @@ await_lines() {
 	dl-learn -j 1 -n 20 -d text.0.tok -s state --metrics m.tsv g0.ckpt >a.delta
 	expect_same a.delta want.delta
 	[ "$(wc -l <m.tsv)" -eq 1 ] # not one step was made again
+}
+
+@test "rounds of one learner, merged with rate 1 and no momentum, are plain training, bit for bit" {
+	merge() { dl-merge --outer-lr 1 --momentum 0 "$1" -; }
+	dl-learn -j 1 -n 20 -d text.0.tok g0.ckpt | merge g0.ckpt >once.ckpt
+	dl-learn -j 1 -n 10 -d text.0.tok -s state g0.ckpt | merge g0.ckpt >half.ckpt
+	dl-learn -j 1 -n 10 -d text.0.tok -s state half.ckpt | merge half.ckpt >twice.ckpt
+	run -0 dl-show -q --diff once.ckpt twice.ckpt
+	run -1 dl-show -q --diff half.ckpt twice.ckpt
+}
+
+@test "the delta says what it is of" {
+	dl-learn -j 1 -n 20 -i ann -d text.0.tok g0.ckpt >a.delta
+	run -0 dl-show a.delta
+	local line
+	for line in "kind +delta" "learner +ann" "steps +20" "tokens +2560" "cursor +80" "context +32" \
+		"seed +3" "base +[0-9a-f]{64}" "shard +[0-9a-f]{64}" "loss_first +5\.[0-9]+" "loss_mean +[0-9.]+"; do
+		grep -qE "^ *$line\$" <<<"$output" || complain "no line $line"
+	done
 }
 
 @test "a learner killed again and again answers with the same bytes" {

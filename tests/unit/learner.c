@@ -102,7 +102,7 @@ static void a_delta_says_what_it_is(void)
 	learn(&c, &delta);
 	m = meta_of(&delta);
 	CHECK(m.kind == KIND_DELTA && m.round == 3 && m.step == 100 && m.seed == 11);
-	CHECK(m.steps == 40 && m.tokens == 40 * 2 * 8 && m.cursor == 80 && m.context == 8);
+	CHECK(m.steps == 40 && m.tokens == 40 * 2 * 8 && m.cursor == 280 && m.context == 8);
 	CHECK_STR(m.learner, "ann");
 	CHECK_NEAR(m.loss_first, log(32), 0.05);
 	CHECK(m.loss_last < m.loss_first && m.loss_mean < m.loss_first);
@@ -156,11 +156,11 @@ static void the_next_base_starts_from_its_parameters(void)
 	small_run_ckpt(&run, 0.5);
 	learn(&c, &delta);
 	m = meta_of(&delta);
-	CHECK(m.steps == 3 && m.cursor == 12);
+	CHECK(m.steps == 3 && m.cursor == 212);
 	c.state = NULL;
 	learn(&c, &fresh);
 	m = meta_of(&fresh);
-	CHECK(m.steps == 3 && m.cursor == 6);
+	CHECK(m.steps == 3 && m.cursor == 206);
 	CHECK(!same(&delta, &fresh));
 	small_run_ckpt(&run, 1);
 	unlink(run.state);
@@ -168,7 +168,7 @@ static void the_next_base_starts_from_its_parameters(void)
 	buf_release(&fresh);
 }
 
-static void another_shard_begins_at_its_first_sample(void)
+static void another_shard_begins_where_the_global_step_is(void)
 {
 	struct learner_conf c = ANN(.steps = 3, .state = run.state);
 	struct buf delta = BUF_INIT;
@@ -179,7 +179,7 @@ static void another_shard_begins_at_its_first_sample(void)
 	c.steps = 4;
 	learn(&c, &delta);
 	m = meta_of(&delta);
-	CHECK(m.steps == 4 && m.cursor == 2);
+	CHECK(m.steps == 4 && m.cursor == 202);
 	small_run_shard(&run, 32, 200, 300);
 	unlink(run.state);
 	buf_release(&delta);
@@ -349,7 +349,7 @@ int main(void)
 	at_once_or_in_pieces_is_the_same();
 	saving_often_changes_nothing();
 	the_next_base_starts_from_its_parameters();
-	another_shard_begins_at_its_first_sample();
+	another_shard_begins_where_the_global_step_is();
 	time_is_looked_at_between_steps();
 	a_request_to_stop_keeps_what_was_done();
 	what_is_not_finite_stops_it();
