@@ -82,16 +82,11 @@ static int check_keys(const struct conf *conf)
 	return conf_known(conf, known);
 }
 
-/* A configuration that makes no sense is wrong usage: status 2. */
-static int read_conf(struct plan *p, const char *path)
+static int parse_conf(struct plan *p, const struct buf *text)
 {
-	struct buf text = BUF_INIT;
 	struct conf conf = { 0 };
-	int rc = read_text(path, &text);
+	int rc = conf_parse(&conf, text->data ? text->data : "", text->len);
 
-	if (rc < 0)
-		return rc == ERR_DATA ? ERR_USAGE : rc;
-	rc = conf_parse(&conf, text.data ? text.data : "", text.len);
 	if (rc == 0)
 		rc = check_keys(&conf);
 	if (rc == 0)
@@ -101,8 +96,19 @@ static int read_conf(struct plan *p, const char *path)
 	if (rc == 0)
 		rc = model_layout(&p->model, &p->layout);
 	conf_release(&conf);
+	return rc;
+}
+
+/* A configuration that makes no sense is wrong usage: status 2. */
+static int read_conf(struct plan *p, const char *path)
+{
+	struct buf text = BUF_INIT;
+	int rc = read_text(path, &text);
+
+	if (rc == 0 && (rc = parse_conf(p, &text)) < 0)
+		rc = err_at(rc, "%s", fd_name(path));
 	buf_release(&text);
-	return rc < 0 ? err_at(rc == ERR_DATA ? ERR_USAGE : rc, "%s", fd_name(path)) : 0;
+	return rc == ERR_DATA ? ERR_USAGE : rc;
 }
 
 static int print_conf(const struct plan *p)

@@ -276,11 +276,10 @@ static void name_after_host(char name[KEY_NAME + 1], const struct sig_public *pu
 	if (gethostname(host, sizeof host - 1) < 0)
 		host[0] = '\0';
 	host[strcspn(host, ".")] = '\0';
-	host[32] = '\0';
 	if (key_name_check("host", host) < 0)
 		memcpy(host, "key", sizeof "key");
 	sig_fingerprint(print, pub);
-	snprintf(name, KEY_NAME + 1, "%s-%.4s", host, print);
+	snprintf(name, KEY_NAME + 1, "%.32s-%.4s", host, print);
 }
 
 static int write_line(const char *stem, const char *suffix, mode_t mode, const struct buf *line,

@@ -64,7 +64,7 @@ tokens() {
 	expect_no_file part.tok part.3.tok part.valid.tok
 	for i in 0 1 2; do dl-data -d "part.$i.tok" >"part.$i"; done
 	split -b 1000 -d -a 3 text block.
-	for i in $(seq -w 0 99); do cat block.0$i >>"again.$((10#$i % 3))"; done
+	for i in $(seq -w 0 99); do cat "block.0$i" >>"again.$((10#$i % 3))"; done
 	for i in 0 1 2; do expect_same "part.$i" "again.$i"; done
 }
 
