@@ -18,7 +18,8 @@
 #include "math/real.h"
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && !defined(VEC_PLAIN)
-#if __GNUC__ >= 12
+/* The thread sanitizer instruments the resolver, which runs before the sanitizer does. */
+#if __GNUC__ >= 12 && !defined(__SANITIZE_THREAD__)
 #define VEC_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #endif
 #endif
