@@ -11,7 +11,7 @@
  * bytes as if nothing had happened, however often the state was saved. A delta that was lost is had
  * again by the same call; a merge counts it once.
  *
- * Same checkpoint, shard, state, settings, key and number of threads: same bytes.
+ * Same checkpoint, shard, state, settings, key, number of threads and kind of processor: same bytes.
  */
 #ifndef LEARNER_H
 #define LEARNER_H
