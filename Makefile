@@ -113,8 +113,8 @@ check: programs
 sanitized = $(MAKE) --no-print-directory BUILD=$(BUILD)/$(1) BINDIR=$(BUILD)/$(1)/bin \
 	CFLAGS="-O1 -g -fno-omit-frame-pointer"
 sanitize:
-	@DL_SANITIZE=address ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 \
-	UBSAN_OPTIONS=print_stacktrace=1 $(call sanitized,asan) \
+	@DL_SANITIZE=address ASAN_OPTIONS=detect_leaks=1:exitcode=99 \
+	UBSAN_OPTIONS=print_stacktrace=1:exitcode=99 $(call sanitized,asan) \
 		SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all" check
 
 tsan:
