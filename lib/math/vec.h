@@ -3,7 +3,7 @@
  *
  * Loops without a reduction are written plainly and vectorised by the compiler; sums, which it may not reorder, use lanes
  * here. One source serves every machine: VEC_CLONES compiles a function for AVX-512, AVX2 with FMA and the baseline, and the
- * loader picks one (gcc with glibc on x86-64; elsewhere the compiler's -march decides). The order of a sum does not depend
+ * loader picks one (gcc with glibc on x86-64; elsewhere, or with -DVEC_PLAIN, the compiler's -march decides). The order of a sum does not depend
  * on the clone; products may be fused with additions, so clones differ by rounding.
  *
  * Internal to math.
@@ -17,6 +17,10 @@
 
 #include "math/real.h"
 
+/* Not with a sanitizer, which is not awake yet when the loader asks which clone to take: there the baseline is tested. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define VEC_PLAIN
+#endif
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && !defined(VEC_PLAIN)
 /* The thread sanitizer instruments the resolver, which runs before the sanitizer does. */
 #if __GNUC__ >= 12 && !defined(__SANITIZE_THREAD__)
