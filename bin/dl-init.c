@@ -113,16 +113,18 @@ static int read_conf(struct plan *p, const char *path)
 
 static int print_conf(const struct plan *p)
 {
-	struct header h = { 0 };
+	struct conf conf = { 0 };
 	struct buf text = BUF_INIT;
-	int rc = run_conf_write(&p->model, &p->train, &h);
+	int rc = model_conf_write(&p->model, &conf);
 
 	if (rc == 0)
-		rc = conf_format(&h.keys, &text);
+		rc = train_conf_write(&p->train, &conf);
+	if (rc == 0)
+		rc = conf_format(&conf, &text);
 	if (rc == 0)
 		fputs(text.data, stdout);
 	buf_release(&text);
-	header_release(&h);
+	conf_release(&conf);
 	return rc < 0 ? rc : fd_close_output();
 }
 

@@ -9,7 +9,6 @@
 #include "base/num.h"
 #include "base/say.h"
 
-#define KEY_LENGTH 64
 #define ITEMS 4096 /* a lookup walks all of them: more is not a configuration */
 
 static bool blank(char c)
@@ -88,7 +87,7 @@ static size_t line_length(const char *s, size_t n)
 static int parse_line(struct conf *c, const char *s, size_t n, int line)
 {
 	size_t key_n = 0, at = 0;
-	char key[KEY_LENGTH + 1], shown[80];
+	char key[CONF_KEY + 1], shown[80];
 
 	for (size_t i = 0; i < n; i++)
 		if (control(s[i]))
@@ -104,8 +103,8 @@ static int parse_line(struct conf *c, const char *s, size_t n, int line)
 	while (key_n < n && key_char(s[key_n]))
 		key_n++;
 	at = key_n;
-	if (key_n == 0 || key_n > KEY_LENGTH || (at < n && !blank(s[at]) && s[at] != '=')) {
-		snprintf(key, sizeof key, "%.*s", (int)(n < KEY_LENGTH ? n : KEY_LENGTH), s);
+	if (key_n == 0 || key_n > CONF_KEY || (at < n && !blank(s[at]) && s[at] != '=')) {
+		snprintf(key, sizeof key, "%.*s", (int)(n < CONF_KEY ? n : CONF_KEY), s);
 		key[strcspn(key, " \t=")] = '\0';
 		say_escape(shown, sizeof shown, key);
 		return err_set(ERR_DATA, "line %d: '%s' is not a key", line, shown);
@@ -166,7 +165,7 @@ static int check_pair(const char *key, const char *value)
 
 	while (key_char(key[key_n]))
 		key_n++;
-	good = key_n > 0 && key_n <= KEY_LENGTH && key[key_n] == '\0' && n > 0 &&
+	good = key_n > 0 && key_n <= CONF_KEY && key[key_n] == '\0' && n > 0 &&
 	       !blank(value[0]) && value[0] != '=' && value[0] != '#' && line_length(value, n) == n;
 	for (size_t i = 0; good && i < n; i++)
 		good = !control(value[i]);
@@ -323,10 +322,10 @@ static unsigned least(unsigned a, unsigned b)
 	return a < b ? a : b;
 }
 
-/* Insertions, deletions and replacements that turn a into b; both at most KEY_LENGTH long. */
+/* Insertions, deletions and replacements that turn a into b; both at most CONF_KEY long. */
 static unsigned distance(const char *a, const char *b)
 {
-	unsigned row[KEY_LENGTH + 1];
+	unsigned row[CONF_KEY + 1];
 	unsigned n = (unsigned)strlen(b);
 
 	for (unsigned j = 0; j <= n; j++)
@@ -351,10 +350,10 @@ const char *conf_nearest(const char *word, const char *const *candidates)
 	const char *best = NULL;
 	unsigned nearest = n < 4 ? 2 : 3; /* this far is no longer near */
 
-	for (; n <= KEY_LENGTH && *candidates; candidates++) {
+	for (; n <= CONF_KEY && *candidates; candidates++) {
 		unsigned d;
 
-		if (strlen(*candidates) > KEY_LENGTH)
+		if (strlen(*candidates) > CONF_KEY)
 			continue;
 		d = distance(word, *candidates);
 		if (d < nearest && d < n) {

@@ -18,6 +18,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+#define CONF_KEY 64 /* longest key */
+
 struct conf_item {
 	char *key, *value;
 	int line; /* 0 when set by program */

@@ -1,9 +1,13 @@
 #include "round/run.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/bytes.h"
 #include "form/sig.h"
+
+/* What a configuration's keys begin with in a header, so that they never meet those of meta.h. */
+#define PREFIX "conf."
 
 /* The configuration as text, then the table without its encodings, which say how and not what. */
 static int describe(const struct model_conf *c, const struct tensors *layout, struct buf *out)
@@ -75,18 +79,52 @@ static int check_model(const struct model_conf *mc, const struct header *h)
 	return rc;
 }
 
+/* The items of the header that are of the configuration, as they stood in it. */
+static int conf_from_header(struct conf *to, const struct header *h)
+{
+	static const size_t skip = sizeof PREFIX - 1;
+	int rc = 0;
+
+	for (size_t i = 0; i < h->keys.n && rc == 0; i++)
+		if (strncmp(h->keys.v[i].key, PREFIX, skip) == 0)
+			rc = conf_set(to, h->keys.v[i].key + skip, h->keys.v[i].value);
+	return rc;
+}
+
+static int conf_to_header(struct header *h, const struct conf *from)
+{
+	char key[sizeof PREFIX + CONF_KEY];
+	int rc = 0;
+
+	for (size_t i = 0; i < from->n && rc == 0; i++) {
+		snprintf(key, sizeof key, "%s%s", PREFIX, from->v[i].key);
+		rc = conf_set(&h->keys, key, from->v[i].value);
+	}
+	return rc;
+}
+
 int run_conf_read(struct model_conf *mc, struct train_conf *tc, const struct header *h)
 {
-	int rc = model_conf_read(mc, &h->keys);
+	struct conf conf = { 0 };
+	int rc = conf_from_header(&conf, h);
 
 	if (rc == 0)
-		rc = train_conf_read(tc, &h->keys);
+		rc = model_conf_read(mc, &conf);
+	if (rc == 0)
+		rc = train_conf_read(tc, &conf);
+	conf_release(&conf);
 	return rc < 0 ? rc : check_model(mc, h);
 }
 
 int run_conf_write(const struct model_conf *mc, const struct train_conf *tc, struct header *h)
 {
-	int rc = model_conf_write(mc, &h->keys);
+	struct conf conf = { 0 };
+	int rc = model_conf_write(mc, &conf);
 
-	return rc < 0 ? rc : train_conf_write(tc, &h->keys);
+	if (rc == 0)
+		rc = train_conf_write(tc, &conf);
+	if (rc == 0)
+		rc = conf_to_header(h, &conf);
+	conf_release(&conf);
+	return rc;
 }

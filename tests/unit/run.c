@@ -63,10 +63,10 @@ static void test_header(void)
 	CHECK(run_model_digest(digits, &mc, &h.tensors) == 0 && conf_set(&h.keys, "model", digits) == 0);
 	CHECK(run_conf_read(&mc2, &tc2, &h) == 0);
 	CHECK(mc2.d_model == 128 && mc2.context == 128 && tc2.sched.lr == 0.00123 && tc2.batch == 8);
-	CHECK(conf_set(&h.keys, "norm_eps", "1e-6") == 0);
+	CHECK(conf_set(&h.keys, "conf.norm_eps", "1e-6") == 0);
 	CHECK(run_conf_read(&mc2, &tc2, &h) == ERR_DATA);
 	CHECK_SAYS("digest");
-	CHECK(conf_set(&h.keys, "norm_eps", "1e-5") == 0 && conf_set(&h.keys, "ff", "385") == 0);
+	CHECK(conf_set(&h.keys, "conf.norm_eps", "1e-5") == 0 && conf_set(&h.keys, "conf.ff", "385") == 0);
 	CHECK(run_conf_read(&mc2, &tc2, &h) == ERR_DATA);
 	CHECK_SAYS("mlp");
 	header_release(&h);
