@@ -107,8 +107,7 @@ cli: all $(tool_exe)
 tests: unit replay cli
 
 check: programs
-	@scripts/lint light
-	@$(MAKE) --no-print-directory -k tests
+	@$(MAKE) --no-print-directory -k lint-light tests
 
 sanitized = $(MAKE) --no-print-directory BUILD=$(BUILD)/$(1) BINDIR=$(BUILD)/$(1)/bin \
 	CFLAGS="-O1 -g -fno-omit-frame-pointer"
@@ -130,6 +129,9 @@ fuzz:
 bench: all $(bench_exe) $(tool_exe)
 	@DL_BIN=$(abspath $(BINDIR)) DL_TOOLS=$(abspath $(BUILD))/tools \
 		DL_BENCH=$(abspath $(BUILD))/bench scripts/run-bench
+
+lint-light:
+	@scripts/lint light
 
 lint:
 	@CC="$(CC)" scripts/lint all
@@ -153,7 +155,8 @@ uninstall:
 clean:
 	rm -rf $(BUILD) $(bin_exe)
 
-.PHONY: all programs unit replay cli tests check sanitize tsan fuzz fuzz-build bench lint install uninstall clean
+.PHONY: all programs unit replay cli tests check sanitize tsan fuzz fuzz-build bench lint \
+	lint-light install uninstall clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 -include $(lib_obj:.o=.d) $(f64_obj:.o=.d) $(wildcard $(BUILD)/dep/*.d $(BUILD)/unit/*.d \
