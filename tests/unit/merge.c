@@ -184,7 +184,7 @@ static double shares(double *share, const double *w, size_t m)
 /* Our way: coefficients, one sum, one scale. Returns false where RDA gave way to direct. */
 static bool merged(double *scale, enum merge_rule rule, const double *w, size_t m)
 {
-	double share[M], norm[M], c[M];
+	double share[M] = { 0 }, norm[M] = { 0 }, c[M];
 	size_t bad;
 	bool ok = true;
 
