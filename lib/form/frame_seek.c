@@ -211,6 +211,8 @@ int frame_seekable(struct frame_reader *r)
 		return rc;
 	}
 	r->identified = true;
+	if (r->ended)
+		gang_release(&r->gang); /* nothing is left to stream: many open files take little memory */
 	return 0;
 }
 

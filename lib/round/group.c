@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GROUP_SLICES 4 /* elements of a group, in slices; more threads have more */
+#define GROUP_SLICES 6 /* elements of a group, in slices; more threads have more */
 
 struct group_worker {
 	struct frame_scratch *scratch;

@@ -14,7 +14,7 @@
  *
  * Tensors are taken in groups of a fixed size, and a group in units of one slice, which threads share; sums
  * go over answers by identity and over units in order: the same bytes for any number of threads. A tensor
- * that needs a norm of its whole sum and is larger than a group is summed into a temporary file. Memory: 16
+ * that needs a norm of its whole sum and is larger than a group is summed into a temporary file. Memory: 24
  * MiB for the group, and for each thread one slice (with cosine, one for each answer) and the frames of
  * two writers; whatever the size of the model.
  */

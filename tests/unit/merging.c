@@ -18,9 +18,9 @@ static const struct {
 	const char *name;
 	uint64_t n;
 } shapes[] = { { "model.embed_tokens.weight", 2100 }, { "scalar", 1 }, { "norm", 300 }, { "some", 260000 },
-	{ "large", 1000000 }, { "last", 77 } };
+	{ "large", 1500000 }, { "last", 77 } };
 #define TENSORS (sizeof shapes / sizeof shapes[0])
-#define TOTAL (2100 + 1 + 300 + 260000 + 1000000 + 77)
+#define TOTAL (2100 + 1 + 300 + 260000 + 1500000 + 77)
 
 static struct key key;
 static struct trust_entry me;
