@@ -2,7 +2,7 @@
 # shellcheck shell=sh
 
 build_packages='build-essential libopenblas-dev libzstd-dev libsodium-dev'
-check_packages='bats mandoc shellcheck'
+check_packages='bats mandoc shellcheck strace'
 # shellcheck disable=SC2034 # for scripts/demo
 demo_packages='bible-kjv gnuplot-nox'
 

@@ -213,6 +213,42 @@ expect_refused() {
 	expect_same state state1
 }
 
+# inject FAULT CALL...: a second round over and over, with a fault at the first, second, ... of each system
+# call until it is not hit any more. However that ends, there is no checkpoint or a complete one, and doing
+# the round again gives what it would have given.
+inject() {
+	local fault=$1 call n ended
+	shift
+	strace -f -o /dev/null true 2>/dev/null || skip "strace cannot trace here"
+	dl-merge -s state -o g1 g0 a.delta b.delta
+	delta a.delta g1 0.25
+	cp state state1
+	cp state want.state
+	dl-merge -s want.state -o want g1 a.delta
+	for call; do
+		for ((n = 1; n < 50; n++)); do
+			rm -f g2 state.prev
+			cp state1 state
+			ended=0
+			strace -f -o /dev/null -e "trace=$call" -e "inject=$call:$fault:when=$n" \
+				dl-merge -j 1 -s state -o g2 g1 a.delta || ended=$?
+			[ ! -e g2 ] || expect_same g2 want
+			[ "$ended" -ne 0 ] || break
+			dl-merge -s state -o g2 g1 a.delta
+			expect_same g2 want
+			expect_same state want.state
+		done
+		[ "$n" -gt 1 ] || complain "$call was never hit"
+	done
+}
+@test "killed at any call that changes a file: mended by merging again" {
+	inject signal=SIGKILL write fsync link rename unlink close
+}
+@test "no space at any call that writes: told, and mended by merging again" {
+	inject error=ENOSPC write fsync rename
+	expect_no_temporary
+}
+
 @test "a state of another round, run or model is refused with status 3" {
 	dl-merge -s state -o g1 g0 a.delta
 	delta a.delta g1 0.25
