@@ -3,12 +3,11 @@
 #include "math/vec.h"
 
 enum {
-	/* Work is cut at these elements whatever the pool, so that the same ones fall into the ragged end of a loop. */
-	PIECE = 1 << 16,
-	SUMS = 64 /* partial sums of a norm */
+	PIECE = 1 << 16, /* elements of a job, whatever the pool: loops end at the same places */
+	SUMS = 64        /* partial sums of a norm */
 };
-/* Moments below are set to 0: far beneath eps, and without it those of weights that get no gradient would decay into
- * denormal numbers, which cost a hundred cycles each. */
+/* Moments below are set to 0: far beneath eps, and without it those of weights that get no gradient
+ * would decay into denormal numbers, which cost a hundred cycles each. */
 #define TINY ((real)1e-30)
 
 /* Jobs here cannot fail, so the pool cannot. */
@@ -43,7 +42,8 @@ struct norm {
 static int norm_part(void *ctx, int i, int thread)
 {
 	struct norm *s = ctx;
-	const uint64_t first = (uint64_t)i * s->each, end = first + s->each < s->n ? first + s->each : s->n;
+	const uint64_t first = (uint64_t)i * s->each;
+	const uint64_t end = first + s->each < s->n ? first + s->each : s->n;
 
 	(void)thread;
 	s->sum[i] = first < end ? sum_of_squares(s->g + first, end - first) : 0;
@@ -76,14 +76,15 @@ struct step {
  *     m <- b1 m + (1 - b1) g,  v <- b2 v + (1 - b2) g^2
  *     p <- p (1 - lr decay) - lr m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps)
  */
-VEC_CLONES static void update(real *restrict p, real *restrict m, real *restrict v, const real *restrict g, uint64_t n,
-	const struct factors *factors, real decay)
+VEC_CLONES static void update(real *restrict p, real *restrict m, real *restrict v,
+	const real *restrict g, uint64_t n, const struct factors *factors, real decay)
 {
 	const struct factors f = *factors;
 
 	for (uint64_t i = 0; i < n; i++) {
 		const real gi = g[i] * f.scale;
-		const real mi = f.beta1 * m[i] + f.keep1 * gi, vi = f.beta2 * v[i] + f.keep2 * gi * gi;
+		const real mi = f.beta1 * m[i] + f.keep1 * gi;
+		const real vi = f.beta2 * v[i] + f.keep2 * gi * gi;
 
 		m[i] = mi < TINY && mi > -TINY ? 0 : mi;
 		v[i] = vi < TINY ? 0 : vi;
@@ -95,8 +96,8 @@ VEC_CLONES static void update(real *restrict p, real *restrict m, real *restrict
 static int step_piece(void *ctx, int piece, int thread)
 {
 	const struct step *s = ctx;
-	const uint64_t end = (uint64_t)(piece + 1) * PIECE < s->n ? (uint64_t)(piece + 1) * PIECE : s->n;
 	uint64_t at = (uint64_t)piece * PIECE, next = 0;
+	const uint64_t end = at + PIECE < s->n ? at + PIECE : s->n;
 
 	(void)thread;
 	for (size_t t = 0; t < s->layout->n && at < end; t++) {
@@ -107,16 +108,17 @@ static int step_piece(void *ctx, int piece, int thread)
 			continue;
 		const uint64_t n = (next < end ? next : end) - at;
 
-		update(s->p + at, s->m + at, s->v + at, s->g + at, n, &s->f, tensor->rank >= 2 ? s->f.decay : 0);
+		update(s->p + at, s->m + at, s->v + at, s->g + at, n, &s->f,
+			tensor->rank >= 2 ? s->f.decay : 0);
 		at += n;
 	}
 	return 0;
 }
 
-void adamw_step(real *p, real *m, real *v, const real *g, const struct tensors *layout, const struct adamw_conf *c,
-	double lr, double scale, uint64_t t, struct pool *pool)
+void adamw_step(real *p, real *m, real *v, const real *g, const struct tensors *layout,
+	const struct adamw_conf *c, double lr, double scale, uint64_t t, struct pool *pool)
 {
-	struct step s = { .p = p, .m = m, .v = v, .g = g, .layout = layout, .n = tensors_total(layout) };
+	struct step s = { p, m, v, g, layout, .n = tensors_total(layout) };
 
 	s.f = (struct factors){
 		.scale = (real)scale,

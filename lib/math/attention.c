@@ -1,6 +1,6 @@
 /*
- * One head at a time is copied out of the projections into dense arrays padded with zeros, so that the products below have
- * no ragged edge: rows to a multiple of ROWS, columns to a multiple of VEC.
+ * One head at a time is copied out of the projections into dense arrays padded with zeros, so that
+ * the products below have no ragged edge: rows to a multiple of ROWS, columns to a multiple of VEC.
  *
  *     a strip of queries, forward:   S = Q K^T, P = softmax(S / sqrt(D)), Y = P V
  *     backward:                      S, P again, dP = dY V^T, dS = P (dP - rowsum(dY Y)) / sqrt(D),
@@ -20,10 +20,10 @@ static int rows_up(int n)
 	return (n + ROWS - 1) / ROWS * ROWS;
 }
 
-/* C (m, n) = A (m, k) B (k, n), or added to C. Element (i, p) of A is a[i * a_row + p * a_col]: A or its transpose.
- * m is a multiple of ROWS, n of VEC. */
-VEC_CLONES static void multiply(real *c, int ldc, const real *a, int a_row, int a_col, const real *b, int ldb, int m, int n,
-	int k, int add)
+/* C (m, n) = A (m, k) B (k, n), or added to C. Element (i, p) of A is a[i * a_row + p * a_col]: A
+ * or its transpose. m is a multiple of ROWS, n of VEC. */
+VEC_CLONES static void multiply(real *c, int ldc, const real *a, int a_row, int a_col,
+	const real *b, int ldb, int m, int n, int k, int add)
 {
 	for (int j = 0; j < n; j += VEC)
 		for (int i = 0; i < m; i += ROWS) {
@@ -67,10 +67,22 @@ static size_t cut(struct head *h, real *work, int T, int D)
 	h->rows = rows_up(T);
 	h->width = vec_up(h->rows);
 	h->chan = vec_up(D);
-	const size_t tall = (size_t)h->rows * h->chan, flat = (size_t)D * h->width, strip = (size_t)STRIP * h->width;
-	const struct { real **at; size_t n; } parts[] = {
-		{ &h->q, tall }, { &h->k, tall }, { &h->v, tall }, { &h->dy, tall }, { &h->k_t, flat }, { &h->v_t, flat },
-		{ &h->dk, tall }, { &h->dv, tall }, { &h->prob, strip }, { &h->dprob, strip },
+	const size_t tall = (size_t)h->rows * h->chan, flat = (size_t)D * h->width;
+	const size_t strip = (size_t)STRIP * h->width;
+	const struct {
+		real **at;
+		size_t n;
+	} parts[] = {
+		{ &h->q, tall },
+		{ &h->k, tall },
+		{ &h->v, tall },
+		{ &h->dy, tall },
+		{ &h->k_t, flat },
+		{ &h->v_t, flat },
+		{ &h->dk, tall },
+		{ &h->dv, tall },
+		{ &h->prob, strip },
+		{ &h->dprob, strip },
 		{ &h->out, (size_t)STRIP * h->chan },
 	};
 	size_t n = 0;
@@ -91,7 +103,8 @@ size_t attention_work(int T, int D)
 }
 
 /* A head's columns, dense, and back. */
-VEC_CLONES static void gather(real *restrict to, const struct head *h, const real *restrict from, int ld)
+VEC_CLONES static void gather(real *restrict to, const struct head *h, const real *restrict from,
+	int ld)
 {
 	for (int t = 0; t < h->T; t++, to += h->chan) {
 		for (int d = 0; d < h->D; d++)
@@ -102,7 +115,8 @@ VEC_CLONES static void gather(real *restrict to, const struct head *h, const rea
 	memset(to, 0, (size_t)(h->rows - h->T) * h->chan * sizeof(real));
 }
 
-VEC_CLONES static void scatter(real *restrict to, int ld, const struct head *h, const real *restrict from, int rows)
+VEC_CLONES static void scatter(real *restrict to, int ld, const struct head *h,
+	const real *restrict from, int rows)
 {
 	for (int t = 0; t < rows; t++)
 		for (int d = 0; d < h->D; d++)
@@ -119,7 +133,8 @@ VEC_CLONES static void transpose(real *restrict to, const struct head *h, const 
 	}
 }
 
-/* Where a strip starts, how many of its rows are real, and what is computed: padded rows, and columns up to the diagonal. */
+/* Where a strip starts, how many of its rows are real, and what is computed: padded rows, and
+ * columns up to the diagonal. */
 struct strip { int first, rows, m, n; };
 
 static struct strip strip_at(const struct head *h, int first)
@@ -151,8 +166,8 @@ VEC_CLONES static void softmax(real *prob, real *lse, const struct strip *s, con
 	memset(prob, 0, (size_t)(s->m - s->rows) * h->width * sizeof(real));
 }
 
-void attention_forward(real *y, real *lse, const real *q, const real *k, const real *v, real *work, int T, int H, int K,
-	int D, int ld)
+void attention_forward(real *y, real *lse, const real *q, const real *k, const real *v, real *work,
+	int T, int H, int K, int D, int ld)
 {
 	struct head h;
 
@@ -167,17 +182,20 @@ void attention_forward(real *y, real *lse, const real *q, const real *k, const r
 		for (int i = 0; i < T; i += STRIP) {
 			const struct strip s = strip_at(&h, i);
 
-			multiply(h.prob, h.width, h.q + (size_t)i * h.chan, h.chan, 1, h.k_t, h.width, s.m, s.n, D, 0);
+			multiply(h.prob, h.width, h.q + (size_t)i * h.chan, h.chan, 1, h.k_t,
+				h.width, s.m, s.n, D, 0);
 			softmax(h.prob, lse + (size_t)head * T + i, &s, &h);
-			multiply(h.out, h.chan, h.prob, h.width, 1, h.v, h.chan, s.m, h.chan, i + s.rows, 0);
+			multiply(h.out, h.chan, h.prob, h.width, 1, h.v, h.chan, s.m, h.chan,
+				i + s.rows, 0);
 			scatter(y + ((size_t)i * H + head) * D, H * D, &h, h.out, s.rows);
 		}
 	}
 }
 
-/* prob: dot products to probabilities; dprob: gradients of probabilities to gradients of dot products. (m, n) both. */
-VEC_CLONES static void softmax_backward(real *restrict prob, real *restrict dprob, const real *lse, const real *dy,
-	const real *y, int stride, const struct strip *s, const struct head *h)
+/* prob: dot products to probabilities; dprob: gradients of probabilities to gradients of dot
+ * products. (m, n) both. */
+VEC_CLONES static void softmax_backward(real *restrict prob, real *restrict dprob, const real *lse,
+	const real *dy, const real *y, int stride, const struct strip *s, const struct head *h)
 {
 	for (int r = 0; r < s->rows; r++, prob += h->width, dprob += h->width) {
 		const int seen = s->first + r + 1;
@@ -195,8 +213,8 @@ VEC_CLONES static void softmax_backward(real *restrict prob, real *restrict dpro
 }
 
 /* One query head: dq written, h->dk and h->dv added to. h holds k, v and their transposes. */
-static void backward_head(real *dq, struct head *h, const real *dy, const real *y, const real *lse, const real *q, int ld,
-	int stride)
+static void backward_head(real *dq, struct head *h, const real *dy, const real *y, const real *lse,
+	const real *q, int ld, int stride)
 {
 	gather(h->q, h, q, ld);
 	gather(h->dy, h, dy, stride);
@@ -207,16 +225,21 @@ static void backward_head(real *dq, struct head *h, const real *dy, const real *
 
 		multiply(h->prob, h->width, qi, h->chan, 1, h->k_t, h->width, s.m, s.n, h->D, 0);
 		multiply(h->dprob, h->width, dyi, h->chan, 1, h->v_t, h->width, s.m, s.n, h->D, 0);
-		softmax_backward(h->prob, h->dprob, lse + i, dy + (size_t)i * stride, y + (size_t)i * stride, stride, &s, h);
-		multiply(h->dv, h->chan, h->prob, 1, h->width, dyi, h->chan, rows_up(seen), h->chan, s.rows, 1);
-		multiply(h->dk, h->chan, h->dprob, 1, h->width, qi, h->chan, rows_up(seen), h->chan, s.rows, 1);
-		multiply(h->out, h->chan, h->dprob, h->width, 1, h->k, h->chan, s.m, h->chan, seen, 0);
+		softmax_backward(h->prob, h->dprob, lse + i, dy + (size_t)i * stride,
+			y + (size_t)i * stride, stride, &s, h);
+		multiply(h->dv, h->chan, h->prob, 1, h->width, dyi, h->chan, rows_up(seen), h->chan,
+			s.rows, 1);
+		multiply(h->dk, h->chan, h->dprob, 1, h->width, qi, h->chan, rows_up(seen), h->chan,
+			s.rows, 1);
+		multiply(h->out, h->chan, h->dprob, h->width, 1, h->k, h->chan, s.m, h->chan,
+			seen, 0);
 		scatter(dq + (size_t)i * ld, ld, h, h->out, s.rows);
 	}
 }
 
-void attention_backward(real *dq, real *dk, real *dv, const real *dy, const real *y, const real *lse, const real *q,
-	const real *k, const real *v, real *work, int T, int H, int K, int D, int ld)
+void attention_backward(real *dq, real *dk, real *dv, const real *dy, const real *y,
+	const real *lse, const real *q, const real *k, const real *v, real *work, int T, int H,
+	int K, int D, int ld)
 {
 	const int group = H / K;
 	struct head h;
@@ -230,8 +253,8 @@ void attention_backward(real *dq, real *dk, real *dv, const real *dy, const real
 		memset(h.dk, 0, (size_t)h.rows * h.chan * sizeof(real));
 		memset(h.dv, 0, (size_t)h.rows * h.chan * sizeof(real));
 		for (int head = kv * group; head < (kv + 1) * group; head++)
-			backward_head(dq + head * D, &h, dy + head * D, y + head * D, lse + (size_t)head * T, q + head * D, ld,
-				H * D);
+			backward_head(dq + head * D, &h, dy + head * D, y + head * D,
+				lse + (size_t)head * T, q + head * D, ld, H * D);
 		scatter(dk + kv * D, ld, &h, h.dk, T);
 		scatter(dv + kv * D, ld, &h, h.dv, T);
 	}

@@ -3,11 +3,13 @@
  *
  *     y_t = sum_{s <= t} p_ts v_s,   p_t = softmax(q_t k_s / sqrt(D))
  *
- * Axes: T positions, H query heads, K key/value heads (H / K query heads share one), D channels of a head. q (T, H*D),
- * k and v (T, K*D) lie in one projection: all three have row stride ld; so have their gradients. y and dy (T, H*D) are dense.
+ * Axes: T positions, H query heads, K key/value heads (H / K query heads share one), D channels of
+ * a head. q (T, H*D), k and v (T, K*D) lie in one projection: all three have row stride ld; so have
+ * their gradients. y and dy (T, H*D) are dense.
  *
- * Of the probabilities only lse (H, T), the logarithm of each row's sum, is kept: the backward pass computes them again, a
- * strip of rows at a time, so that nothing of size T x T exists (Dao et al. 2022, 2205.14135).
+ * Of the probabilities only lse (H, T), the logarithm of each row's sum, is kept: the backward pass
+ * computes them again, a strip of rows at a time, so that nothing of size T x T exists (Dao et al.
+ * 2022, 2205.14135).
  */
 #ifndef ATTENTION_H
 #define ATTENTION_H
@@ -18,9 +20,10 @@
 
 /* Work space, in reals, of either function; one for each thread. */
 size_t attention_work(int T, int D);
-void attention_forward(real *y, real *lse, const real *q, const real *k, const real *v, real *work, int T, int H, int K,
-	int D, int ld);
-void attention_backward(real *dq, real *dk, real *dv, const real *dy, const real *y, const real *lse, const real *q,
-	const real *k, const real *v, real *work, int T, int H, int K, int D, int ld);
+void attention_forward(real *y, real *lse, const real *q, const real *k, const real *v, real *work,
+	int T, int H, int K, int D, int ld);
+void attention_backward(real *dq, real *dk, real *dv, const real *dy, const real *y,
+	const real *lse, const real *q, const real *k, const real *v, real *work, int T, int H,
+	int K, int D, int ld);
 
 #endif

@@ -1,8 +1,9 @@
 /*
  * batch - which samples a learner sees, and when: a pure function of (seed, learner, position).
  *
- * A shard of n tokens holds (n - 1) / T samples; sample i is tokens [i*T, i*T + T], the last being a target only. Position p
- * of a learner is epoch p / samples; within an epoch a keyed permutation visits each sample once.
+ * A shard of n tokens holds (n - 1) / T samples; sample i is tokens [i*T, i*T + T], the last being
+ * a target only. Position p of a learner is epoch p / samples; within an epoch a keyed permutation
+ * visits each sample once.
  */
 #ifndef BATCH_H
 #define BATCH_H

@@ -21,15 +21,18 @@ static int stride(int n)
 
 void blas_nt(real *c, const real *a, const real *b, int m, int n, int k, real beta)
 {
-	gemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, 1, a, stride(k), b, stride(k), beta, c, stride(n));
+	gemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, 1, a, stride(k), b, stride(k), beta,
+		c, stride(n));
 }
 
 void blas_nn(real *c, const real *a, const real *b, int m, int n, int k, real beta)
 {
-	gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, 1, a, stride(k), b, stride(n), beta, c, stride(n));
+	gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, 1, a, stride(k), b, stride(n),
+		beta, c, stride(n));
 }
 
 void blas_tn(real *c, const real *a, const real *b, int m, int n, int k, real beta)
 {
-	gemm(CblasRowMajor, CblasTrans, CblasNoTrans, m, n, k, 1, a, stride(m), b, stride(n), beta, c, stride(n));
+	gemm(CblasRowMajor, CblasTrans, CblasNoTrans, m, n, k, 1, a, stride(m), b, stride(n), beta,
+		c, stride(n));
 }

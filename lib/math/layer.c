@@ -4,7 +4,8 @@
 
 #include "math/vec.h"
 
-VEC_CLONES void rmsnorm_forward(real *y, real *inv, const real *x, const real *w, int R, int C, real eps)
+VEC_CLONES void rmsnorm_forward(real *y, real *inv, const real *x, const real *w, int R, int C,
+	real eps)
 {
 	for (int r = 0; r < R; r++, y += C, x += C) {
 		const real scale = 1 / (real)sqrt(vec_dot(x, x, C) / (real)C + eps);
@@ -18,8 +19,8 @@ VEC_CLONES void rmsnorm_forward(real *y, real *inv, const real *x, const real *w
 /*
  * With g = dy * w and n = x * inv (both (C)):  dx += inv (g - n mean_C(g n)),  dw += dy n.
  */
-VEC_CLONES void rmsnorm_backward(real *restrict dx, real *restrict dw, const real *restrict dy, const real *restrict x,
-	const real *inv, const real *restrict w, int R, int C)
+VEC_CLONES void rmsnorm_backward(real *restrict dx, real *restrict dw, const real *restrict dy,
+	const real *restrict x, const real *inv, const real *restrict w, int R, int C)
 {
 	for (int r = 0; r < R; r++, dx += C, dy += C, x += C) {
 		const real scale = inv[r];
@@ -27,7 +28,8 @@ VEC_CLONES void rmsnorm_backward(real *restrict dx, real *restrict dw, const rea
 		int c = 0;
 
 		for (; c + VEC <= C; c += VEC)
-			sum += *(const vec *)(dy + c) * *(const vec *)(w + c) * *(const vec *)(x + c);
+			sum += *(const vec *)(dy + c) * *(const vec *)(w + c) *
+				*(const vec *)(x + c);
 		real dot = vec_sum(&sum);
 
 		for (; c < C; c++)
@@ -52,16 +54,18 @@ void rope_table(real *cos_t, real *sin_t, int T, int D, double theta)
 		}
 }
 
-VEC_CLONES void rope_rotate(real *x, const real *cos_t, const real *sin_t, int T, int n_heads, int D, int ld, int pos0,
-	int sign)
+VEC_CLONES void rope_rotate(real *x, const real *cos_t, const real *sin_t, int T, int n_heads,
+	int D, int ld, int pos0, int sign)
 {
 	const int half = D / 2;
 
 	for (int t = 0; t < T; t++) {
-		const real *c = cos_t + (size_t)(pos0 + t) * half, *s = sin_t + (size_t)(pos0 + t) * half;
+		const real *c = cos_t + (size_t)(pos0 + t) * half;
+		const real *s = sin_t + (size_t)(pos0 + t) * half;
 
 		for (int h = 0; h < n_heads; h++) {
-			real *restrict a = x + (size_t)t * ld + (size_t)h * D, *restrict b = a + half;
+			real *restrict a = x + (size_t)t * ld + (size_t)h * D;
+			real *restrict b = a + half;
 
 			for (int i = 0; i < half; i++) {
 				const real a0 = a[i], b0 = b[i], turn = (real)sign * s[i];
@@ -84,7 +88,8 @@ VEC_CLONES void swiglu_forward(real *restrict h, const real *restrict gu, int R,
 }
 
 /* With s = sigmoid(g):  du = dh g s,  dg = dh u s (1 + g (1 - s)). */
-VEC_CLONES void swiglu_backward(real *restrict dgu, const real *restrict dh, const real *restrict gu, int R, int F)
+VEC_CLONES void swiglu_backward(real *restrict dgu, const real *restrict dh,
+	const real *restrict gu, int R, int F)
 {
 	for (int r = 0; r < R; r++, dh += F, gu += 2 * F, dgu += 2 * F) {
 		const real *g = gu, *u = gu + F;
@@ -117,7 +122,8 @@ VEC_INLINE real exp_sum(real *e, const real *x, real largest, int V)
 	return sum;
 }
 
-VEC_CLONES void cross_entropy(double *loss, real *logits, const uint32_t *target, int R, int V, real scale)
+VEC_CLONES void cross_entropy(double *loss, real *logits, const uint32_t *target, int R, int V,
+	real scale)
 {
 	for (int r = 0; r < R; r++, logits += V) {
 		const real largest = vec_largest(logits, V), want = logits[target[r]];

@@ -8,7 +8,8 @@
 
 enum { PIECE = 1 << 16 }; /* elements of a gradient that one job adds up */
 
-/* A share of the batch: it has the sequences [B * i / W, B * (i + 1) / W) of a batch of B, whichever thread runs it. */
+/* A share of the batch: it has the sequences [B * i / W, B * (i + 1) / W) of a batch of B,
+ * whichever thread runs it. */
 struct worker {
 	struct net *net;
 	real *grads;  /* (size) */
@@ -43,7 +44,8 @@ static int worker_open(struct worker *w, const struct model *m, bool train)
 	return w->sums && (w->grads || !train) ? 0 : err_nomem();
 }
 
-int model_open(struct model **out, const struct model_conf *c, int context, bool train, struct pool *pool)
+int model_open(struct model **out, const struct model_conf *c, int context, bool train,
+	struct pool *pool)
 {
 	struct model *m = calloc(1, sizeof(*m));
 	int rc = 0;
@@ -122,7 +124,8 @@ static int run_share(void *ctx, int i, int thread)
 	const struct batch *b = ctx;
 	struct model *m = b->m;
 	struct worker *w = &m->worker[i];
-	const int stride = b->T + 1, end = (int)((int64_t)b->B * (i + 1) / b->shares), most = net_fits(w->net, b->T);
+	const int stride = b->T + 1, end = (int)((int64_t)b->B * (i + 1) / b->shares);
+	const int most = net_fits(w->net, b->T);
 	const real scale = (real)(1 / ((double)b->B * b->T));
 	real *grads = b->backward ? w->grads : NULL;
 
@@ -146,12 +149,13 @@ static int run_share(void *ctx, int i, int thread)
 	return 0;
 }
 
-/* The gradients of all shares into the first, in their order, a piece of the parameters at a time. */
+/* The gradients of all shares into the first, in their order. */
 static int add_piece(void *ctx, int piece, int thread)
 {
 	const struct batch *b = ctx;
 	struct model *m = b->m;
-	const uint64_t first = (uint64_t)piece * PIECE, end = first + PIECE < m->size ? first + PIECE : m->size;
+	const uint64_t first = (uint64_t)piece * PIECE;
+	const uint64_t end = first + PIECE < m->size ? first + PIECE : m->size;
 	real *restrict sum = m->worker[0].grads;
 
 	(void)thread;
@@ -164,13 +168,15 @@ static int add_piece(void *ctx, int piece, int thread)
 	return 0;
 }
 
-static int run_batch(struct model *m, double *total, double *sums, const uint32_t *ids, int B, int T, bool backward)
+static int run_batch(struct model *m, double *total, double *sums, const uint32_t *ids, int B,
+	int T, bool backward)
 {
 	struct batch b = { .m = m, .ids = ids, .B = B, .T = T, .backward = backward, .sums = sums };
 	int rc;
 
 	if (B < 1 || T < 1 || T > m->context)
-		return err_set(ERR_USAGE, "a batch of %d sequences of %d tokens: the model was opened for up to %d tokens", B, T,
+		return err_set(ERR_USAGE,
+			"%d sequences of %d tokens: the model was opened for up to %d tokens", B, T,
 			m->context);
 	b.shares = B < m->workers ? B : m->workers;
 	if ((rc = pool_run(m->pool, run_share, &b, b.shares)) < 0)
@@ -211,7 +217,8 @@ int model_logits(struct model *m, real *logits, const uint32_t *ids, int n)
 	struct net *net = m->worker[0].net;
 
 	if (n < 1 || n > m->context)
-		return err_set(ERR_USAGE, "%d tokens: the model was opened for 1 to %d", n, m->context);
+		return err_set(ERR_USAGE, "%d tokens: the model was opened for 1 to %d", n,
+			m->context);
 	net_forward(net, m->params, ids, n, 1, n);
 	net_logits(net, logits, m->params, n - 1);
 	return 0;

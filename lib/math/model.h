@@ -6,9 +6,9 @@
  *                  x += Wdown (silu(Wgate m) * Wup m),         m = rmsnorm(x)
  *     logits = Whead rmsnorm(x)          (Whead = embed when tied)
  *
- * Touvron et al. 2023 (2302.13971); rotary halves and tensor names as in Hugging Face's Llama, so that import and
- * export need no renaming. Parameters are one flat array in table order (model_layout); q, k, v and gate, up are
- * neighbours, so each group is one product.
+ * Touvron et al. 2023 (2302.13971); rotary halves and tensor names as in Hugging Face's Llama, so
+ * that import and export need no renaming. Parameters are one flat array in table order
+ * (model_layout); q, k, v and gate, up are neighbours, so each group is one product.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -24,24 +24,28 @@
 struct model;
 
 /*
- * Buffers for sequences of up to `context` tokens, batches processed by the threads of `pool` (NULL: one), each
- * taking whole sequences. train: gradients too. All memory is allocated here. The pool stays the caller's.
+ * Buffers for sequences of up to `context` tokens, batches processed by the threads of `pool`
+ * (NULL: one), each taking whole sequences. train: gradients too. All memory is allocated here. The
+ * pool stays the caller's.
  */
-int model_open(struct model **out, const struct model_conf *c, int context, bool train, struct pool *pool) ERR_MUST;
+int model_open(struct model **out, const struct model_conf *c, int context, bool train,
+	struct pool *pool) ERR_MUST;
 void model_close(struct model *m);
 const struct tensors *model_tensors(const struct model *m);
 uint64_t model_size(const struct model *m); /* number of parameters */
 real *model_params(struct model *m);        /* (model_size) */
-real *model_grads(struct model *m);         /* (model_size), after model_backward; valid until the next call */
+real *model_grads(
+	struct model *m); /* (model_size), after model_backward; valid until the next call */
 
 /*
- * ids (B, T+1): inputs are [0, T), targets [1, T+1). Ids must be below vocab (the caller's shard has checked).
- * *loss: mean over B*T of -ln p, in double, summed in fixed order. model_backward also leaves the gradient of that mean
- * in model_grads. Same inputs and pool size: same bits.
+ * ids (B, T+1): inputs are [0, T), targets [1, T+1). Ids must be below vocab (the caller's shard
+ * has checked). *loss: mean over B*T of -ln p, in double, summed in fixed order. model_backward
+ * also leaves the gradient of that mean in model_grads. Same inputs and pool size: same bits.
  */
 int model_forward(struct model *m, double *loss, const uint32_t *ids, int B, int T) ERR_MUST;
 int model_backward(struct model *m, double *loss, const uint32_t *ids, int B, int T) ERR_MUST;
-/* Sum (not mean) of -ln p over the T targets of each of B sequences, kept apart: sums (B). For evaluation. */
+/* Sum (not mean) of -ln p over the T targets of each of B sequences, kept apart: sums (B). For
+ * evaluation. */
 int model_losses(struct model *m, double *sums, const uint32_t *ids, int B, int T) ERR_MUST;
 /* Logits (V) after the last of n <= context ids. */
 int model_logits(struct model *m, real *logits, const uint32_t *ids, int n) ERR_MUST;

@@ -5,16 +5,25 @@
 
 #include "base/rng.h"
 
-const char *const model_keys[] = { "vocab", "d_model", "layers", "heads", "kv_heads", "head_dim", "ff", "context",
-	"tied", "rope_theta", "norm_eps", "init_std", "experts", NULL };
+const char *const model_keys[] = { "vocab", "d_model", "layers", "heads", "kv_heads", "head_dim",
+	"ff", "context", "tied", "rope_theta", "norm_eps", "init_std", "experts", NULL };
 
 #define TRAINING \
-	"lr_min 0.1\nwarmup 40\nsteps 768\nbeta1 0.9\nbeta2 0.95\neps 1e-8\nweight_decay 0.1\nclip 1\nbatch 8\n"
+	"lr_min 0.1\nwarmup 40\nsteps 768\nbeta1 0.9\nbeta2 0.95\neps 1e-8\n" \
+	"weight_decay 0.1\nclip 1\nbatch 8\n"
 
-static const struct { const char *name, *text; } presets[] = {
-	{ "tiny", "vocab 256\nd_model 128\nlayers 4\nheads 4\nff 384\ncontext 128\ntied yes\nlr 3e-3\n" TRAINING },
-	{ "small", "vocab 8192\nd_model 256\nlayers 6\nheads 8\nff 704\ncontext 256\ntied yes\nlr 1e-3\n" TRAINING },
-	{ "medium", "vocab 256\nd_model 384\nlayers 6\nheads 6\nff 1024\ncontext 256\ntied yes\nlr 1e-3\n" TRAINING },
+static const struct {
+	const char *name, *text;
+} presets[] = {
+	{ "tiny",
+		"vocab 256\nd_model 128\nlayers 4\nheads 4\nff 384\n"
+		"context 128\ntied yes\nlr 3e-3\n" TRAINING },
+	{ "small",
+		"vocab 8192\nd_model 256\nlayers 6\nheads 8\nff 704\n"
+		"context 256\ntied yes\nlr 1e-3\n" TRAINING },
+	{ "medium",
+		"vocab 256\nd_model 384\nlayers 6\nheads 6\nff 1024\n"
+		"context 256\ntied yes\nlr 1e-3\n" TRAINING },
 };
 
 const char *model_preset(const char *name)
@@ -25,8 +34,9 @@ const char *model_preset(const char *name)
 	return NULL;
 }
 
-/* A whole number of the configuration; absent: *value as it is, an error when that is 0 and less than min. */
-static int read_u32(const struct conf *from, const char *key, uint32_t min, uint32_t max, uint32_t *value)
+/* A whole number of the configuration. Absent: *value stays, and is an error when below min. */
+static int read_u32(const struct conf *from, const char *key, uint32_t min, uint32_t max,
+	uint32_t *value)
 {
 	uint64_t v = *value;
 	int rc = conf_u64(from, key, min, max, &v);
@@ -52,7 +62,9 @@ static int read_sizes(struct model_conf *c, const struct conf *from)
 	c->head_dim = c->d_model / c->heads;
 	c->ff = (8 * c->d_model / 3 + 63) / 64 * 64;
 	if (!conf_get(from, "head_dim") && c->d_model % c->heads)
-		return err_set(ERR_DATA, "d_model %u is not a multiple of heads %u (or give head_dim)", c->d_model, c->heads);
+		return err_set(ERR_DATA,
+			"d_model %u is not a multiple of heads %u (or give head_dim)", c->d_model,
+			c->heads);
 	if ((rc = read_u32(from, "kv_heads", 1, 1 << 12, &c->kv_heads)) < 0 ||
 		(rc = read_u32(from, "head_dim", 1, 1 << 12, &c->head_dim)) < 0 ||
 		(rc = read_u32(from, "ff", 1, 1 << 18, &c->ff)) < 0 ||
@@ -79,24 +91,43 @@ int model_conf_read(struct model_conf *c, const struct conf *from)
 {
 	int rc;
 
-	*c = (struct model_conf){ .vocab = 256, .context = MODEL_CONTEXT, .tied = true, .rope_theta = 10000, .norm_eps = 1e-5,
-		.init_std = 0.02 };
+	*c = (struct model_conf){
+		.vocab = 256,
+		.context = MODEL_CONTEXT,
+		.tied = true,
+		.rope_theta = 10000,
+		.norm_eps = 1e-5,
+		.init_std = 0.02,
+	};
 	if ((rc = read_sizes(c, from)) < 0 || (rc = read_rest(c, from)) < 0)
 		return rc;
 	if (c->heads % c->kv_heads)
-		return err_set(ERR_DATA, "heads %u is not a multiple of kv_heads %u", c->heads, c->kv_heads);
+		return err_set(ERR_DATA, "heads %u is not a multiple of kv_heads %u", c->heads,
+			c->kv_heads);
 	if (c->head_dim % 2)
-		return err_set(ERR_DATA, "head_dim %u is odd: rotary embeddings turn pairs of channels", c->head_dim);
+		return err_set(ERR_DATA,
+			"head_dim %u is odd: rotary embeddings turn pairs of channels",
+			c->head_dim);
 	if (c->experts)
-		return err_set(ERR_DATA, "experts %u: this version knows dense models (experts 0) only", c->experts);
+		return err_set(ERR_DATA,
+			"experts %u: this version knows dense models (experts 0) only", c->experts);
 	return 0;
 }
 
 int model_conf_write(const struct model_conf *c, struct conf *to)
 {
-	const struct { const char *key; uint32_t value; } sizes[] = {
-		{ "vocab", c->vocab }, { "d_model", c->d_model }, { "layers", c->layers }, { "heads", c->heads },
-		{ "kv_heads", c->kv_heads }, { "head_dim", c->head_dim }, { "ff", c->ff }, { "context", c->context },
+	const struct {
+		const char *key;
+		uint32_t value;
+	} sizes[] = {
+		{ "vocab", c->vocab },
+		{ "d_model", c->d_model },
+		{ "layers", c->layers },
+		{ "heads", c->heads },
+		{ "kv_heads", c->kv_heads },
+		{ "head_dim", c->head_dim },
+		{ "ff", c->ff },
+		{ "context", c->context },
 		{ "experts", c->experts },
 	};
 	int rc;
@@ -115,7 +146,9 @@ int model_conf_write(const struct model_conf *c, struct conf *to)
 /* A matrix, or a vector when cols is 0. layer < 0: not part of one. */
 static int push(struct tensors *out, int layer, const char *name, uint64_t rows, uint64_t cols)
 {
-	struct tensor t = { .dtype = DTYPE_F32, .enc = ENC_F32, .rank = cols ? 2 : 1, .dim = { rows, cols } };
+	struct tensor t = {
+		.dtype = DTYPE_F32, .enc = ENC_F32, .rank = cols ? 2 : 1, .dim = { rows, cols }
+	};
 
 	if (layer < 0)
 		snprintf(t.name, sizeof(t.name), "%s.weight", name);
@@ -127,11 +160,21 @@ static int push(struct tensors *out, int layer, const char *name, uint64_t rows,
 static int push_layer(struct tensors *out, const struct model_conf *c, int layer)
 {
 	const uint64_t C = c->d_model, F = c->ff;
-	const uint64_t q = (uint64_t)c->heads * c->head_dim, kv = (uint64_t)c->kv_heads * c->head_dim;
-	const struct { const char *name; uint64_t rows, cols; } parts[] = {
-		{ "input_layernorm", C, 0 }, { "self_attn.q_proj", q, C }, { "self_attn.k_proj", kv, C },
-		{ "self_attn.v_proj", kv, C }, { "self_attn.o_proj", C, q }, { "post_attention_layernorm", C, 0 },
-		{ "mlp.gate_proj", F, C }, { "mlp.up_proj", F, C }, { "mlp.down_proj", C, F },
+	const uint64_t q = (uint64_t)c->heads * c->head_dim;
+	const uint64_t kv = (uint64_t)c->kv_heads * c->head_dim;
+	const struct {
+		const char *name;
+		uint64_t rows, cols;
+	} parts[] = {
+		{ "input_layernorm", C, 0 },
+		{ "self_attn.q_proj", q, C },
+		{ "self_attn.k_proj", kv, C },
+		{ "self_attn.v_proj", kv, C },
+		{ "self_attn.o_proj", C, q },
+		{ "post_attention_layernorm", C, 0 },
+		{ "mlp.gate_proj", F, C },
+		{ "mlp.up_proj", F, C },
+		{ "mlp.down_proj", C, F },
 	};
 	int rc;
 
@@ -155,12 +198,13 @@ int model_layout(const struct model_conf *c, struct tensors *out)
 	return c->tied ? 0 : push(out, -1, "lm_head", c->vocab, c->d_model);
 }
 
-void model_init_slice(const struct model_conf *c, const struct tensors *layout, uint64_t seed, uint32_t t, uint64_t first,
-	float *out, uint64_t n)
+void model_init_slice(const struct model_conf *c, const struct tensors *layout, uint64_t seed,
+	uint32_t t, uint64_t first, float *out, uint64_t n)
 {
 	const struct tensor *tensor = &layout->v[t];
 	const uint64_t stream = rng_stream(tensor->name);
+	const bool matrix = tensor->rank >= 2;
 
 	for (uint64_t i = 0; i < n; i++)
-		out[i] = tensor->rank < 2 ? 1 : (float)(rng_normal_at(seed, stream, first + i) * c->init_std);
+		out[i] = matrix ? (float)(rng_normal_at(seed, stream, first + i) * c->init_std) : 1;
 }

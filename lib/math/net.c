@@ -8,38 +8,48 @@
 #include "math/layer.h"
 
 enum {
-	ROWS = 512,         /* rows of a call aimed at: enough for full speed of a product, few enough for the cache */
-	LOGITS = 8 << 20,   /* logits in memory at a time */
-	ALIGN = 64          /* bytes */
+	ROWS = 512,       /* rows of a call aimed at: full speed of products, not too much memory */
+	LOGITS = 8 << 20, /* logits in memory at a time */
+	ALIGN = 64        /* bytes */
 };
 
-/* Axes: R rows, C = d_model, Q = heads * head_dim, P = Q + 2 * kv_heads * head_dim, F = ff, V = vocab. */
-struct weights { real *norm1, *qkv, *o, *norm2, *gu, *down; }; /* (C) (P, C) (C, Q) (C) (2F, C) (C, F) */
+/*
+ * Axes: R rows, C = d_model, H = heads, K = kv_heads, D = head_dim, F = ff, V = vocab;
+ * Q = H * D, P = Q + 2 * K * D.
+ */
 struct acts {
-	real *x;          /* (R, C) what the layer is given */
-	real *n1, *inv1;  /* (R, C) (R) */
-	real *qkv;        /* (R, P) after rotation */
-	real *y, *lse;    /* (R, Q) (R, H) */
-	real *mid;        /* (R, C) after attention */
-	real *n2, *inv2;  /* (R, C) (R) */
-	real *gu, *h;     /* (R, 2F) (R, F) */
+	real *x;         /* (R, C) what the layer is given */
+	real *n1, *inv1; /* (R, C) (R) */
+	real *qkv;       /* (R, P) after rotation */
+	real *y, *lse;   /* (R, Q) (R, H) */
+	real *mid;       /* (R, C) after attention */
+	real *n2, *inv2; /* (R, C) (R) */
+	real *gu, *h;    /* (R, 2F) (R, F) */
 };
 struct net {
 	struct model_conf c;
-	int C, Q, KV, P, F, V; /* KV = kv_heads * head_dim */
-	int rows, context;     /* most rows of a call, longest sequence */
+	int layers, C, H, K, D, Q, P, F, V;
+	int rows, context;   /* most rows of a call, longest sequence */
 	bool train;
-	int G, T, R;           /* of the last forward pass */
-	int chunk;             /* rows of logits at a time */
-	real *cos_t, *sin_t;   /* (context, D/2) */
-	struct acts *layer;    /* one more than layers: the last has only x, the input of the final norm */
-	real *nf, *invf;       /* (R, C) (R) */
-	real *logits;          /* (chunk, V) */
-	real *work;            /* attention */
-	real *dx, *dn;         /* (R, C) gradients: of the residual stream, of a normalised input */
-	real *dy, *dqkv;       /* (R, Q) (R, P) */
-	real *dh, *dgu;        /* (R, F) (R, 2F) */
+	int G, T, R;         /* of the last forward pass */
+	int chunk;           /* rows of logits at a time */
+	real *cos_t, *sin_t; /* (context, D/2) */
+	struct acts *layer;  /* (layers + 1): the last has only x, the input of the final norm */
+	real *nf, *invf;     /* (R, C) (R) */
+	real *logits;        /* (chunk, V) */
+	real *work;          /* attention */
+	real *dx, *dn;       /* (R, C) gradients: of the residual stream, of a normalised input */
+	real *dy, *dqkv;     /* (R, Q) (R, P) */
+	real *dh, *dgu;      /* (R, F) (R, 2F) */
 	real *arena;
+};
+
+/* Where the weights of a layer are in the flat arrays of parameters and gradients. */
+struct offsets {
+	size_t norm1;    /* (C) */
+	size_t qkv, o;   /* (P, C) (C, Q) */
+	size_t norm2;    /* (C) */
+	size_t gu, down; /* (2F, C) (C, F) */
 };
 
 static real *take(real *base, size_t *used, size_t n)
@@ -60,7 +70,7 @@ static void place_layer(struct acts *a, const struct net *n, real *base, size_t 
 	a->inv1 = take(base, used, R);
 	a->qkv = take(base, used, R * n->P);
 	a->y = take(base, used, R * n->Q);
-	a->lse = take(base, used, R * n->c.heads);
+	a->lse = take(base, used, R * n->H);
 	a->mid = take(base, used, R * n->C);
 	a->n2 = take(base, used, R * n->C);
 	a->inv2 = take(base, used, R);
@@ -68,28 +78,27 @@ static void place_layer(struct acts *a, const struct net *n, real *base, size_t 
 	a->h = take(base, used, R * n->F);
 }
 
-/* Cuts the arena into arrays; base NULL: only counts. Without training every layer uses the arrays of the first: the input
- * of a layer is done with when its output is written. */
+/* Cuts the arena into arrays; base NULL: only counts. Without training every layer uses the arrays
+ * of the first: the input of a layer is done with when its output is written. */
 static size_t place(struct net *n, real *base)
 {
-	const size_t R = (size_t)n->rows, table = (size_t)n->context * (n->c.head_dim / 2);
-	const int layers = (int)n->c.layers;
+	const size_t R = (size_t)n->rows, table = (size_t)n->context * (n->D / 2);
 	size_t used = 0;
 
 	n->cos_t = take(base, &used, table);
 	n->sin_t = take(base, &used, table);
 	place_layer(&n->layer[0], n, base, &used);
-	for (int l = 1; l < layers && n->train; l++)
+	for (int l = 1; l < n->layers && n->train; l++)
 		place_layer(&n->layer[l], n, base, &used);
-	for (int l = 1; l <= layers && !n->train; l++)
+	for (int l = 1; l <= n->layers && !n->train; l++)
 		n->layer[l] = n->layer[0];
 	n->nf = take(base, &used, R * n->C);
 	n->invf = take(base, &used, R);
 	n->logits = take(base, &used, (size_t)n->chunk * n->V);
-	n->work = take(base, &used, attention_work(n->context, (int)n->c.head_dim));
+	n->work = take(base, &used, attention_work(n->context, n->D));
 	if (!n->train)
 		return used;
-	n->layer[layers].x = take(base, &used, R * n->C);
+	n->layer[n->layers].x = take(base, &used, R * n->C);
 	n->dx = take(base, &used, R * n->C);
 	n->dn = take(base, &used, R * n->C);
 	n->dy = take(base, &used, R * n->Q);
@@ -106,10 +115,13 @@ int net_open(struct net **out, const struct model_conf *c, int context, bool tra
 	if (!n)
 		return err_nomem();
 	n->c = *c;
+	n->layers = (int)c->layers;
 	n->C = (int)c->d_model;
-	n->Q = (int)(c->heads * c->head_dim);
-	n->KV = (int)(c->kv_heads * c->head_dim);
-	n->P = n->Q + 2 * n->KV;
+	n->H = (int)c->heads;
+	n->K = (int)c->kv_heads;
+	n->D = (int)c->head_dim;
+	n->Q = n->H * n->D;
+	n->P = n->Q + 2 * n->K * n->D;
 	n->F = (int)c->ff;
 	n->V = (int)c->vocab;
 	n->context = context;
@@ -125,7 +137,7 @@ int net_open(struct net **out, const struct model_conf *c, int context, bool tra
 		return err_nomem();
 	}
 	place(n, n->arena);
-	rope_table(n->cos_t, n->sin_t, context, (int)c->head_dim, c->rope_theta);
+	rope_table(n->cos_t, n->sin_t, context, n->D, c->rope_theta);
 	*out = n;
 	return 0;
 }
@@ -144,104 +156,107 @@ int net_fits(const struct net *n, int T)
 	return n->rows / T;
 }
 
-/* The weights of a layer within parameters or, alike, gradients: model_layout's order. Constness is the caller's. */
-static struct weights layer_weights(const struct net *n, real *flat, int l)
+/* The order is that of model_layout. */
+static struct offsets layer_at(const struct net *n, int l)
 {
 	const size_t C = (size_t)n->C, each = 2 * C + C * ((size_t)n->P + n->Q) + 3 * C * n->F;
-	struct weights w;
+	struct offsets at;
 
-	w.norm1 = flat + (size_t)n->V * C + (size_t)l * each;
-	w.qkv = w.norm1 + C;
-	w.o = w.qkv + (size_t)n->P * C;
-	w.norm2 = w.o + C * n->Q;
-	w.gu = w.norm2 + C;
-	w.down = w.gu + 2 * (size_t)n->F * C;
-	return w;
+	at.norm1 = (size_t)n->V * C + (size_t)l * each;
+	at.qkv = at.norm1 + C;
+	at.o = at.qkv + (size_t)n->P * C;
+	at.norm2 = at.o + C * n->Q;
+	at.gu = at.norm2 + C;
+	at.down = at.gu + 2 * (size_t)n->F * C;
+	return at;
 }
 
-static real *final_norm(const struct net *n, real *flat)
+static size_t final_norm_at(const struct net *n)
 {
-	return layer_weights(n, flat, (int)n->c.layers).norm1;
+	return layer_at(n, n->layers).norm1;
 }
 
-static real *head(const struct net *n, real *flat)
+static size_t head_at(const struct net *n)
 {
-	return n->c.tied ? flat : final_norm(n, flat) + n->C;
+	return n->c.tied ? 0 : final_norm_at(n) + n->C;
 }
 
 static void rotate(const struct net *n, real *qkv, int sign)
 {
 	for (int g = 0; g < n->G; g++)
-		rope_rotate(qkv + (size_t)g * n->T * n->P, n->cos_t, n->sin_t, n->T, (int)(n->c.heads + n->c.kv_heads),
-			(int)n->c.head_dim, n->P, 0, sign);
+		rope_rotate(qkv + (size_t)g * n->T * n->P, n->cos_t, n->sin_t, n->T,
+			n->H + n->K, n->D, n->P, 0, sign);
 }
 
-/* mid = x + Wo attention(rope(Wqkv rmsnorm(x))) */
-static void attend(struct net *n, const struct acts *a, const struct weights *w)
+/* w: all parameters.  mid = x + Wo attention(rope(Wqkv rmsnorm(x))) */
+static void attend(struct net *n, const struct acts *a, const real *w, const struct offsets *at)
 {
 	const int R = n->R, T = n->T;
 
-	rmsnorm_forward(a->n1, a->inv1, a->x, w->norm1, R, n->C, (real)n->c.norm_eps);
-	blas_nt(a->qkv, a->n1, w->qkv, R, n->P, n->C, 0);
+	rmsnorm_forward(a->n1, a->inv1, a->x, w + at->norm1, R, n->C, (real)n->c.norm_eps);
+	blas_nt(a->qkv, a->n1, w + at->qkv, R, n->P, n->C, 0);
 	rotate(n, a->qkv, 1);
 	for (int g = 0; g < n->G; g++) {
 		const size_t row = (size_t)g * T;
 		const real *q = a->qkv + row * n->P;
 
-		attention_forward(a->y + row * n->Q, a->lse + row * n->c.heads, q, q + n->Q, q + n->Q + n->KV, n->work, T,
-			(int)n->c.heads, (int)n->c.kv_heads, (int)n->c.head_dim, n->P);
+		attention_forward(a->y + row * n->Q, a->lse + row * n->H, q, q + n->Q,
+			q + n->Q + n->K * n->D, n->work, T, n->H, n->K, n->D, n->P);
 	}
 	memcpy(a->mid, a->x, (size_t)R * n->C * sizeof(real));
-	blas_nt(a->mid, a->y, w->o, R, n->C, n->Q, 1);
+	blas_nt(a->mid, a->y, w + at->o, R, n->C, n->Q, 1);
 }
 
 /* x = mid + Wdown swiglu(Wgu rmsnorm(mid)) */
-static void feed_forward(struct net *n, real *x, const struct acts *a, const struct weights *w)
+static void feed_forward(struct net *n, real *x, const struct acts *a, const real *w,
+	const struct offsets *at)
 {
 	const int R = n->R;
 
-	rmsnorm_forward(a->n2, a->inv2, a->mid, w->norm2, R, n->C, (real)n->c.norm_eps);
-	blas_nt(a->gu, a->n2, w->gu, R, 2 * n->F, n->C, 0);
+	rmsnorm_forward(a->n2, a->inv2, a->mid, w + at->norm2, R, n->C, (real)n->c.norm_eps);
+	blas_nt(a->gu, a->n2, w + at->gu, R, 2 * n->F, n->C, 0);
 	swiglu_forward(a->h, a->gu, R, n->F);
 	memcpy(x, a->mid, (size_t)R * n->C * sizeof(real));
-	blas_nt(x, a->h, w->down, R, n->C, n->F, 1);
+	blas_nt(x, a->h, w + at->down, R, n->C, n->F, 1);
 }
 
 void net_forward(struct net *n, const real *params, const uint32_t *ids, int stride, int G, int T)
 {
-	real *flat = (real *)(uintptr_t)params; /* layer_weights serves gradients too */
-	const int layers = (int)n->c.layers;
-
 	n->G = G;
 	n->T = T;
 	n->R = G * T;
 	for (int g = 0; g < G; g++)
-		embed_forward(n->layer[0].x + (size_t)g * T * n->C, params, ids + (size_t)g * stride, T, n->C);
-	for (int l = 0; l < layers; l++) {
-		const struct weights w = layer_weights(n, flat, l);
+		embed_forward(n->layer[0].x + (size_t)g * T * n->C, params,
+			ids + (size_t)g * stride, T, n->C);
+	for (int l = 0; l < n->layers; l++) {
+		const struct offsets at = layer_at(n, l);
 
-		attend(n, &n->layer[l], &w);
-		feed_forward(n, n->layer[l + 1].x, &n->layer[l], &w);
+		attend(n, &n->layer[l], params, &at);
+		feed_forward(n, n->layer[l + 1].x, &n->layer[l], params, &at);
 	}
-	rmsnorm_forward(n->nf, n->invf, n->layer[layers].x, final_norm(n, flat), n->R, n->C, (real)n->c.norm_eps);
+	rmsnorm_forward(n->nf, n->invf, n->layer[n->layers].x, params + final_norm_at(n), n->R,
+		n->C, (real)n->c.norm_eps);
 }
 
-/* -ln p of rows first..first+rows of all sequences, added to the sums; logits become their gradients. */
-static void chunk_loss(struct net *n, double *sums, const uint32_t *targets, int stride, int first, int rows, real scale)
+/* -ln p of rows first..first+rows of all sequences, added to the sums; logits become their
+ * gradients. */
+static void chunk_loss(struct net *n, double *sums, const uint32_t *targets, int stride, int first,
+	int rows, real scale)
 {
 	for (int r = first; r < first + rows;) {
 		const int g = r / n->T, t = r % n->T;
 		const int left = first + rows - r, run = n->T - t < left ? n->T - t : left;
 
-		cross_entropy(&sums[g], n->logits + (size_t)(r - first) * n->V, targets + (size_t)g * stride + t, run, n->V,
-			scale);
+		cross_entropy(&sums[g], n->logits + (size_t)(r - first) * n->V,
+			targets + (size_t)g * stride + t, run, n->V, scale);
 		r += run;
 	}
 }
 
-void net_loss(struct net *n, double *sums, real *grads, const real *params, const uint32_t *targets, int stride, real scale)
+void net_loss(struct net *n, double *sums, real *grads, const real *params, const uint32_t *targets,
+	int stride, real scale)
 {
-	const real *w = head(n, (real *)(uintptr_t)params);
+	const real *w = params + head_at(n);
 
 	for (int g = 0; g < n->G; g++)
 		sums[g] = 0;
@@ -254,63 +269,66 @@ void net_loss(struct net *n, double *sums, real *grads, const real *params, cons
 		if (!grads)
 			continue;
 		blas_nn(n->dn + (size_t)first * n->C, n->logits, w, rows, n->C, n->V, 0);
-		blas_tn(head(n, grads), n->logits, nf, n->V, n->C, rows, 1);
+		blas_tn(grads + head_at(n), n->logits, nf, n->V, n->C, rows, 1);
 	}
 }
 
 /* dx: gradient of the layer's output, becomes that of mid. */
-static void feed_forward_backward(struct net *n, const struct acts *a, const struct weights *w, const struct weights *dw)
+static void feed_forward_backward(struct net *n, real *dw, const struct acts *a, const real *w,
+	const struct offsets *at)
 {
 	const int R = n->R, C = n->C, F = n->F;
 
-	blas_nn(n->dh, n->dx, w->down, R, F, C, 0);
-	blas_tn(dw->down, n->dx, a->h, C, F, R, 1);
+	blas_nn(n->dh, n->dx, w + at->down, R, F, C, 0);
+	blas_tn(dw + at->down, n->dx, a->h, C, F, R, 1);
 	swiglu_backward(n->dgu, n->dh, a->gu, R, F);
-	blas_nn(n->dn, n->dgu, w->gu, R, C, 2 * F, 0);
-	blas_tn(dw->gu, n->dgu, a->n2, 2 * F, C, R, 1);
-	rmsnorm_backward(n->dx, dw->norm2, n->dn, a->mid, a->inv2, w->norm2, R, C);
+	blas_nn(n->dn, n->dgu, w + at->gu, R, C, 2 * F, 0);
+	blas_tn(dw + at->gu, n->dgu, a->n2, 2 * F, C, R, 1);
+	rmsnorm_backward(n->dx, dw + at->norm2, n->dn, a->mid, a->inv2, w + at->norm2, R, C);
 }
 
 /* dx: gradient of mid, becomes that of x. */
-static void attend_backward(struct net *n, const struct acts *a, const struct weights *w, const struct weights *dw)
+static void attend_backward(struct net *n, real *dw, const struct acts *a, const real *w,
+	const struct offsets *at)
 {
 	const int R = n->R, C = n->C, T = n->T;
 
-	blas_nn(n->dy, n->dx, w->o, R, n->Q, C, 0);
-	blas_tn(dw->o, n->dx, a->y, C, n->Q, R, 1);
+	blas_nn(n->dy, n->dx, w + at->o, R, n->Q, C, 0);
+	blas_tn(dw + at->o, n->dx, a->y, C, n->Q, R, 1);
 	for (int g = 0; g < n->G; g++) {
 		const size_t row = (size_t)g * T;
 		const real *q = a->qkv + row * n->P;
 		real *dq = n->dqkv + row * n->P;
 
-		attention_backward(dq, dq + n->Q, dq + n->Q + n->KV, n->dy + row * n->Q, a->y + row * n->Q,
-			a->lse + row * n->c.heads, q, q + n->Q, q + n->Q + n->KV, n->work, T, (int)n->c.heads,
-			(int)n->c.kv_heads, (int)n->c.head_dim, n->P);
+		attention_backward(dq, dq + n->Q, dq + n->Q + n->K * n->D, n->dy + row * n->Q,
+			a->y + row * n->Q, a->lse + row * n->H, q, q + n->Q, q + n->Q + n->K * n->D,
+			n->work, T, n->H, n->K, n->D, n->P);
 	}
 	rotate(n, n->dqkv, -1);
-	blas_nn(n->dn, n->dqkv, w->qkv, R, C, n->P, 0);
-	blas_tn(dw->qkv, n->dqkv, a->n1, n->P, C, R, 1);
-	rmsnorm_backward(n->dx, dw->norm1, n->dn, a->x, a->inv1, w->norm1, R, C);
+	blas_nn(n->dn, n->dqkv, w + at->qkv, R, C, n->P, 0);
+	blas_tn(dw + at->qkv, n->dqkv, a->n1, n->P, C, R, 1);
+	rmsnorm_backward(n->dx, dw + at->norm1, n->dn, a->x, a->inv1, w + at->norm1, R, C);
 }
 
 void net_backward(struct net *n, real *grads, const real *params, const uint32_t *ids, int stride)
 {
-	real *flat = (real *)(uintptr_t)params;
-	const int layers = (int)n->c.layers;
+	const size_t norm = final_norm_at(n);
 
 	memset(n->dx, 0, (size_t)n->R * n->C * sizeof(real));
-	rmsnorm_backward(n->dx, final_norm(n, grads), n->dn, n->layer[layers].x, n->invf, final_norm(n, flat), n->R, n->C);
-	for (int l = layers - 1; l >= 0; l--) {
-		const struct weights w = layer_weights(n, flat, l), dw = layer_weights(n, grads, l);
+	rmsnorm_backward(n->dx, grads + norm, n->dn, n->layer[n->layers].x, n->invf, params + norm,
+		n->R, n->C);
+	for (int l = n->layers - 1; l >= 0; l--) {
+		const struct offsets at = layer_at(n, l);
 
-		feed_forward_backward(n, &n->layer[l], &w, &dw);
-		attend_backward(n, &n->layer[l], &w, &dw);
+		feed_forward_backward(n, grads, &n->layer[l], params, &at);
+		attend_backward(n, grads, &n->layer[l], params, &at);
 	}
 	for (int g = 0; g < n->G; g++)
-		embed_backward(grads, n->dx + (size_t)g * n->T * n->C, ids + (size_t)g * stride, n->T, n->C);
+		embed_backward(grads, n->dx + (size_t)g * n->T * n->C, ids + (size_t)g * stride,
+			n->T, n->C);
 }
 
 void net_logits(struct net *n, real *logits, const real *params, int r)
 {
-	blas_nt(logits, n->nf + (size_t)r * n->C, head(n, (real *)(uintptr_t)params), 1, n->V, n->C, 0);
+	blas_nt(logits, n->nf + (size_t)r * n->C, params + head_at(n), 1, n->V, n->C, 0);
 }

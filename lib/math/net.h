@@ -1,9 +1,11 @@
 /*
- * net - the transformer over the few sequences that one thread works on at a time: activations, forward, backward.
+ * net - the transformer over the few sequences that one thread works on at a time: activations,
+ * forward, backward.
  *
- * A net owns activations only; parameters and gradients are flat arrays in the order of model_layout, passed in. Nets of
- * different threads share nothing. Sequences of a call have the same length T and lie one after the other: all that is not
- * attention sees one matrix of R = G * T rows.
+ * A net owns activations only; parameters and gradients are flat arrays in the order of
+ * model_layout, passed in. Nets of different threads share nothing. Sequences of a call have the
+ * same length T and lie one after the other: all that is not attention sees one matrix of R = G * T
+ * rows.
  */
 #ifndef NET_H
 #define NET_H
@@ -22,13 +24,16 @@ void net_close(struct net *n);
 /* Sequences of T tokens that fit into one call, at least 1. */
 int net_fits(const struct net *n, int T);
 
-/* ids: G sequences, the inputs of each T of them, `stride` apart. Leaves the final normalised activations in the net. */
+/* ids: G sequences, the inputs of each T of them, `stride` apart. Leaves the final normalised
+ * activations in the net. */
 void net_forward(struct net *n, const real *params, const uint32_t *ids, int stride, int G, int T);
 /*
- * After net_forward: sums (G) are -ln p of `targets`, T of each sequence. With grads, also the gradient of scale * (their
- * total): added to grads for the head, kept in the net for what is below it.
+ * After net_forward: sums (G) are -ln p of `targets`, T of each sequence. With grads, also the
+ * gradient of scale * (their total): added to grads for the head, kept in the net for what is below
+ * it.
  */
-void net_loss(struct net *n, double *sums, real *grads, const real *params, const uint32_t *targets, int stride, real scale);
+void net_loss(struct net *n, double *sums, real *grads, const real *params, const uint32_t *targets,
+	int stride, real scale);
 /* After net_loss with grads: adds to grads all the rest. */
 void net_backward(struct net *n, real *grads, const real *params, const uint32_t *ids, int stride);
 /* After net_forward: logits (V) at row r. */

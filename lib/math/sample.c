@@ -3,7 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Logits as integers in the same order, so that the k-th largest is found by halving an interval of them: no copy to sort. */
+/* Logits as integers in the same order, so that the k-th largest is found by halving an interval of
+ * them: no copy to sort. */
 static uint32_t order(real x)
 {
 	const float f = (float)x;

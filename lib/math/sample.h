@@ -9,7 +9,10 @@
 #include "base/rng.h"
 #include "math/real.h"
 
-struct sample_conf { double temperature; uint32_t top_k; }; /* temperature 0: the largest, first on a tie; top_k 0: all */
+struct sample_conf {
+	double temperature; /* 0: the largest, first on a tie */
+	uint32_t top_k;     /* 0: all */
+};
 /* logits (V) is used as work space. */
 uint32_t sample_token(real *logits, int V, const struct sample_conf *c, struct rng *rng);
 

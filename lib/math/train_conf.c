@@ -1,7 +1,7 @@
 #include "math/train_conf.h"
 
-const char *const train_keys[] = { "lr", "lr_min", "warmup", "steps", "beta1", "beta2", "eps", "weight_decay", "clip",
-	"batch", NULL };
+const char *const train_keys[] = { "lr", "lr_min", "warmup", "steps", "beta1", "beta2", "eps",
+	"weight_decay", "clip", "batch", NULL };
 
 int train_conf_read(struct train_conf *t, const struct conf *from)
 {
@@ -11,7 +11,8 @@ int train_conf_read(struct train_conf *t, const struct conf *from)
 
 	*t = (struct train_conf){
 		.sched = { .lr = 1e-3, .lr_min = 0.1, .warmup = 40, .steps = 768 },
-		.adamw = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip = 1 },
+		.adamw = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
+			.clip = 1 },
 		.batch = 8,
 		.context = MODEL_CONTEXT,
 	};
@@ -36,12 +37,16 @@ int train_conf_write(const struct train_conf *t, struct conf *to)
 	const struct adamw_conf *a = &t->adamw;
 	int rc;
 
-	if ((rc = conf_set_f64(to, "lr", s->lr)) < 0 || (rc = conf_set_f64(to, "lr_min", s->lr_min)) < 0 ||
-		(rc = conf_set_u64(to, "warmup", s->warmup)) < 0 || (rc = conf_set_u64(to, "steps", s->steps)) < 0 ||
-		(rc = conf_set_f64(to, "beta1", a->beta1)) < 0 || (rc = conf_set_f64(to, "beta2", a->beta2)) < 0 ||
+	if ((rc = conf_set_f64(to, "lr", s->lr)) < 0 ||
+		(rc = conf_set_f64(to, "lr_min", s->lr_min)) < 0 ||
+		(rc = conf_set_u64(to, "warmup", s->warmup)) < 0 ||
+		(rc = conf_set_u64(to, "steps", s->steps)) < 0 ||
+		(rc = conf_set_f64(to, "beta1", a->beta1)) < 0 ||
+		(rc = conf_set_f64(to, "beta2", a->beta2)) < 0 ||
 		(rc = conf_set_f64(to, "eps", a->eps)) < 0 ||
 		(rc = conf_set_f64(to, "weight_decay", a->weight_decay)) < 0 ||
-		(rc = conf_set_f64(to, "clip", a->clip)) < 0 || (rc = conf_set_u64(to, "batch", t->batch)) < 0)
+		(rc = conf_set_f64(to, "clip", a->clip)) < 0 ||
+		(rc = conf_set_u64(to, "batch", t->batch)) < 0)
 		return rc;
 	return 0;
 }

@@ -1,10 +1,12 @@
 /*
- * vec - the little SIMD that the compiler does not find by itself: a vector of VEC lanes, sums in lanes, exp.
+ * vec - the little SIMD that the compiler does not find by itself: a vector of VEC lanes, sums in
+ * lanes, exp.
  *
- * Loops without a reduction are written plainly and vectorised by the compiler; sums, which it may not reorder, use lanes
- * here. One source serves every machine: VEC_CLONES compiles a function for AVX-512, AVX2 with FMA and the baseline, and the
- * loader picks one (gcc with glibc on x86-64; elsewhere, or with -DVEC_PLAIN, the compiler's -march decides). The order of a sum does not depend
- * on the clone; products may be fused with additions, so clones differ by rounding.
+ * Loops without a reduction are written plainly and vectorised by the compiler; sums, which it may
+ * not reorder, use lanes here. One source serves every machine: VEC_CLONES compiles a function for
+ * AVX-512, AVX2 with FMA and the baseline, and the loader picks one (gcc with glibc on x86-64;
+ * elsewhere, or with -DVEC_PLAIN, the compiler's -march decides). The order of a sum does not
+ * depend on the clone; products may be fused with additions, so clones differ by rounding.
  *
  * Internal to math.
  */
@@ -17,13 +19,14 @@
 
 #include "math/real.h"
 
-/* Not with a sanitizer, which is not awake yet when the loader asks which clone to take: there the baseline is tested. */
+/* Not with a sanitizer, which is not awake yet when the loader asks which clone to take: there the
+ * baseline is tested. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define VEC_PLAIN
 #endif
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && !defined(VEC_PLAIN)
-/* The thread sanitizer instruments the resolver, which runs before the sanitizer does. */
-#if __GNUC__ >= 12 && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
+	!defined(VEC_PLAIN)
+#if __GNUC__ >= 12
 #define VEC_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #endif
 #endif
@@ -104,8 +107,8 @@ VEC_INLINE real vec_largest(const real *x, int n)
 }
 
 /*
- * e^x. Below -64 exactly 0: beside a sum of at least 1 such terms are nothing, and as factors they would make denormal
- * numbers, which cost a hundred cycles each. Above 88 as for 88. NaN stays NaN.
+ * e^x. Below -64 exactly 0: beside a sum of at least 1 such terms are nothing, and as factors they
+ * would make denormal numbers, which cost a hundred cycles each. Above 88 as for 88. NaN stays NaN.
  */
 #ifdef REAL_DOUBLE
 VEC_INLINE real vec_exp(real x)
@@ -113,11 +116,12 @@ VEC_INLINE real vec_exp(real x)
 	return x < -64 ? 0 : exp(x > 88 ? 88 : x);
 }
 #else
-/* x = n ln 2 + r, |r| <= ln 2 / 2: e^r by its series, shifted to 2^n in the exponent. Relative error below 2e-7. */
+/* x = n ln 2 + r, |r| <= ln 2 / 2: e^r by its series, shifted to 2^n in the exponent. Relative
+ * error below 2e-7. */
 VEC_INLINE real vec_exp(real x)
 {
-	const float to_integer = 12582912; /* 1.5 * 2^23: the sum's low bits are x / ln 2 rounded to nearest */
-	const float high = 0.693359375f, low = -2.12194440e-4f; /* ln 2 in two pieces; high * n is exact */
+	const float to_integer = 12582912; /* 1.5 * 2^23: low bits of the sum count whole units */
+	const float high = 0.693359375f, low = -2.12194440e-4f; /* ln 2; high * n is exact */
 	uint32_t bits;
 	float scale;
 
@@ -125,7 +129,8 @@ VEC_INLINE real vec_exp(real x)
 	const float shifted = x * 1.44269504f + to_integer;
 	const float n = shifted - to_integer;
 	const float r = x - n * high - n * low;
-	const float series = 1 + r * (1 + r * (0.5f + r * (1.f / 6 + r * (1.f / 24 + r * (1.f / 120 + r * (1.f / 720))))));
+	const float third = 1.f / 6 + r * (1.f / 24 + r * (1.f / 120 + r * (1.f / 720)));
+	const float series = 1 + r * (1 + r * (0.5f + r * third));
 
 	memcpy(&bits, &shifted, sizeof(bits));
 	bits = (bits + 127) << 23; /* the constant's own bits are shifted out */

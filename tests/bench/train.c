@@ -33,7 +33,8 @@ static int multiply(void *ctx, int i, int thread)
 
 	(void)thread;
 	for (int r = 0; r < PRODUCTS; r++)
-		blas_nt(square, square + SIDE * SIDE, square + 2 * SIDE * SIDE, SIDE, SIDE, SIDE, 0);
+		blas_nt(square, square + SIDE * SIDE, square + 2 * SIDE * SIDE, SIDE, SIDE, SIDE,
+			0);
 	return 0;
 }
 
@@ -49,7 +50,8 @@ static double peak(struct pool *pool, struct clock clock)
 
 		if (pool_run(pool, multiply, squares, threads) < 0)
 			break;
-		const double rate = 2e-9 * SIDE * SIDE * SIDE * PRODUCTS * threads / (clock_now(&clock) - start);
+		const double rate = 2e-9 * SIDE * SIDE * SIDE * PRODUCTS * threads /
+			(clock_now(&clock) - start);
 
 		best = rate > best && i > 0 ? rate : best;
 	}
@@ -107,7 +109,9 @@ static void setup_close(struct setup *s)
 
 static int step(struct setup *s, uint64_t number)
 {
-	static const struct adamw_conf adamw = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip = 1 };
+	static const struct adamw_conf adamw = {
+		.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip = 1
+	};
 	double loss;
 	int rc;
 
@@ -115,14 +119,16 @@ static int step(struct setup *s, uint64_t number)
 		return rc;
 	const double norm = adamw_norm(model_grads(s->model), model_size(s->model), s->pool);
 
-	adamw_step(model_params(s->model), s->m, s->v, model_grads(s->model), model_tensors(s->model), &adamw, 3e-4,
-		norm > adamw.clip ? adamw.clip / norm : 1, number, s->pool);
+	adamw_step(model_params(s->model), s->m, s->v, model_grads(s->model),
+		model_tensors(s->model), &adamw, 3e-4, norm > adamw.clip ? adamw.clip / norm : 1,
+		number, s->pool);
 	return 0;
 }
 
 static double flops_a_token(const struct model_conf *c)
 {
-	const double Q = (double)c->heads * c->head_dim, KV = (double)c->kv_heads * c->head_dim, C = c->d_model;
+	const double Q = (double)c->heads * c->head_dim, KV = (double)c->kv_heads * c->head_dim;
+	const double C = c->d_model;
 	const double N = c->layers * (C * (2 * Q + 2 * KV) + 3 * C * c->ff) + (double)c->vocab * C;
 
 	return 6 * N + 6 * (double)c->layers * c->context * Q;
@@ -151,10 +157,11 @@ static int measure(const char *preset, int threads)
 
 	most = after > most ? after : most;
 	qsort(time, ROUNDS, sizeof(time[0]), by_size);
-	const double tokens = BATCH * (double)s.c.context / time[ROUNDS / 2], rate = tokens * flops_a_token(&s.c) * 1e-9;
+	const double tokens = BATCH * (double)s.c.context / time[ROUNDS / 2];
+	const double rate = tokens * flops_a_token(&s.c) * 1e-9;
 
-	printf("%-7s %d threads %9.0f tokens/s %7.1f GFLOP/s %4.0f %% of sgemm %6.1f\n", preset, threads, tokens, rate,
-		100 * rate / most, most);
+	printf("%-7s %d threads %9.0f tokens/s %7.1f GFLOP/s %4.0f %% of sgemm %6.1f\n", preset,
+		threads, tokens, rate, 100 * rate / most, most);
 	fflush(stdout);
 	setup_close(&s);
 	return rc;
@@ -167,7 +174,8 @@ int main(int argc, char **argv)
 
 	for (int i = 0; i < 3; i++)
 		for (int t = 1; t <= threads && t <= THREADS_MOST; t *= 2)
-			if ((argc < 2 || strcmp(argv[1], presets[i]) == 0) && measure(presets[i], t) < 0) {
+			if ((argc < 2 || strcmp(argv[1], presets[i]) == 0) &&
+				measure(presets[i], t) < 0) {
 				fprintf(stderr, "train: %s\n", err_text());
 				return 1;
 			}

@@ -8,7 +8,9 @@
 /* A matrix, a vector and a matrix again, longer than the pieces that work is cut into. */
 enum { A = 300, B = 301, MATRIX = A * B, VECTOR = 517, N = 2 * MATRIX + VECTOR };
 
-static const struct adamw_conf conf = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip = 1 };
+static const struct adamw_conf conf = {
+	.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip = 1
+};
 
 struct values { real *p, *m, *v, *g; };
 
@@ -38,10 +40,11 @@ static void values_free(struct values *x)
 static struct tensors layout(void)
 {
 	struct tensors l = { 0 };
-	const struct tensor matrix = { .name = "a", .rank = 2, .dim = { A, B } }, vector = { .name = "b", .rank = 1,
-		.dim = { VECTOR } };
+	const struct tensor matrix = { .name = "a", .rank = 2, .dim = { A, B } };
+	const struct tensor vector = { .name = "b", .rank = 1, .dim = { VECTOR } };
 
-	CHECK(tensors_push(&l, &matrix) == 0 && tensors_push(&l, &vector) == 0 && tensors_push(&l, &matrix) == 0);
+	CHECK(tensors_push(&l, &matrix) == 0 && tensors_push(&l, &vector) == 0 &&
+		tensors_push(&l, &matrix) == 0);
 	return l;
 }
 
@@ -52,7 +55,8 @@ static void set_gradients(struct values *x, uint64_t step)
 		x->g[i] = (real)(rng_normal_at(1, 1 + step, i) * powf(10, (float)(i % 13) - 9));
 }
 
-/* A step is of the size of lr; its float arithmetic is off by a few units of 2^-24 of that and of the weight itself. */
+/* A step is of the size of lr; its float arithmetic is off by a few units of 2^-24 of that and of
+ * the weight itself. */
 static void steps_are_plain_steps(void)
 {
 	struct tensors l = layout();
@@ -69,7 +73,8 @@ static void steps_are_plain_steps(void)
 		for (size_t i = 0; i < N; i++) {
 			const double decay = i >= MATRIX && i < MATRIX + VECTOR ? 0 : 0.1;
 
-			plain_adamw(&p[i], &m[i], &v[i], (double)x.g[i] * scale, lr, 0.9, 0.95, 1e-8, decay, (double)t);
+			plain_adamw(&p[i], &m[i], &v[i], (double)x.g[i] * scale, lr, 0.9, 0.95,
+				1e-8, decay, (double)t);
 		}
 	}
 	for (size_t i = 0; i < N; i++)
@@ -99,7 +104,8 @@ static void bits_do_not_depend_on_the_pool(void)
 		set_gradients(&x, 1);
 		CHECK(adamw_norm(x.g, N, pool) == norm);
 		adamw_step(x.p, x.m, x.v, x.g, &l, &conf, 0.1, 1 / norm, 1, pool);
-		CHECK(memcmp(x.p, one.p, N * sizeof(real)) == 0 && memcmp(x.m, one.m, N * sizeof(real)) == 0);
+		CHECK(memcmp(x.p, one.p, N * sizeof(real)) == 0 &&
+			memcmp(x.m, one.m, N * sizeof(real)) == 0);
 		CHECK(memcmp(x.v, one.v, N * sizeof(real)) == 0);
 		pool_close(pool);
 		values_free(&x);
@@ -127,7 +133,8 @@ static void norm_is_the_plain_norm(void)
 	values_free(&x);
 }
 
-/* Weights that get no gradient: decay only, and moments end at 0 rather than as denormal numbers. */
+/* Weights that get no gradient: decay only, and moments end at 0 rather than as
+ * denormal numbers. */
 static void idle_moments_die_out(void)
 {
 	struct tensors l = layout();

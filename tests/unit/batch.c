@@ -6,8 +6,10 @@ enum { SAMPLES = 1009 };
 
 static void samples_need_their_last_target(void)
 {
-	CHECK(batch_samples(0, 128) == 0 && batch_samples(1, 128) == 0 && batch_samples(128, 128) == 0);
-	CHECK(batch_samples(129, 128) == 1 && batch_samples(256, 128) == 1 && batch_samples(257, 128) == 2);
+	CHECK(batch_samples(0, 128) == 0 && batch_samples(1, 128) == 0 &&
+		batch_samples(128, 128) == 0);
+	CHECK(batch_samples(129, 128) == 1 && batch_samples(256, 128) == 1 &&
+		batch_samples(257, 128) == 2);
 	CHECK(batch_samples(UINT64_MAX, 1) == UINT64_MAX - 1);
 }
 
@@ -29,7 +31,8 @@ static void every_epoch_visits_each_sample_once(void)
 	}
 }
 
-/* Two independent random orders of n agree in about one place; 12 of 1009 would be an accident of 1e-9. */
+/* Two independent random orders of n agree in about one place; 12 of 1009 would be an accident of
+ * 1e-9. */
 static void check_unlike(const struct batch_order *a, const struct batch_order *b, uint64_t shift)
 {
 	int same = 0;

@@ -1,7 +1,7 @@
 /*
- * Products against three loops in double: OpenBLAS chooses among many kernels by processor and shape, and some releases had
- * wrong ones for small matrices. A sum of k products of floats is off by at most about k * 2^-24 of the sum of their sizes,
- * and by sqrt(k) of that as a rule.
+ * Products against three loops in double: OpenBLAS chooses among many kernels by processor and
+ * shape, and some releases had wrong ones for small matrices. A sum of k products of floats is off
+ * by at most about k * 2^-24 of the sum of their sizes, and by sqrt(k) of that as a rule.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -28,7 +28,8 @@ static real *numbers(size_t n, uint64_t stream)
 	return x;
 }
 
-static void product(enum kind kind, real *c, const real *a, const real *b, int m, int n, int k, real beta)
+static void product(
+	enum kind kind, real *c, const real *a, const real *b, int m, int n, int k, real beta)
 {
 	if (kind == NT)
 		blas_nt(c, a, b, m, n, k, beta);
@@ -52,15 +53,18 @@ static double error(enum kind kind, int m, int n, int k, real beta, int stride)
 			double want = (double)(beta * before[at]), size = fabs(want);
 
 			for (int p = 0; p < k; p++) {
-				const double x = (double)(kind == TN ? a[(size_t)p * (size_t)m + (size_t)i]
-								     : a[(size_t)i * (size_t)k + (size_t)p]);
-				const double y = (double)(kind == NT ? b[(size_t)j * (size_t)k + (size_t)p]
-								     : b[(size_t)p * (size_t)n + (size_t)j]);
+				const double x = (double)(kind == TN
+						? a[(size_t)p * (size_t)m + (size_t)i]
+						: a[(size_t)i * (size_t)k + (size_t)p]);
+				const double y = (double)(kind == NT
+						? b[(size_t)j * (size_t)k + (size_t)p]
+						: b[(size_t)p * (size_t)n + (size_t)j]);
 
 				want += x * y;
 				size += fabs(x * y);
 			}
-			const double off = fabs((double)c[at] - want) / (size * 0x1p-24 * (1 + sqrt(k)) * 2);
+			const double off =
+				fabs((double)c[at] - want) / (size * 0x1p-24 * (1 + sqrt(k)) * 2);
 
 			if (!(off <= worst))
 				worst = off;
@@ -81,14 +85,17 @@ static void small_products_are_right(void)
 		for (int j = 0; j < count; j++)
 			for (int p = 0; p < count; p++)
 				for (int kind = NT; kind <= TN; kind++)
-					CHECK(error(kind, sizes[i], sizes[j], sizes[p], kind == TN, 1) < 1);
+					CHECK(error(kind, sizes[i], sizes[j], sizes[p],
+						kind == TN, 1) < 1);
 }
 
-/* What the presets use: rows of tokens, then projections of tiny, small, medium, the heads, and the logits of one token. */
+/* What the presets use: rows of tokens, then projections of tiny, small, medium, the heads, and the
+ * logits of one token. */
 static void products_of_the_presets_are_right(void)
 {
-	static const int layers[][2] = { { 384, 128 }, { 128, 128 }, { 768, 128 }, { 128, 384 }, { 256, 128 }, { 768, 256 },
-		{ 1408, 256 }, { 256, 704 }, { 1152, 384 }, { 2048, 384 }, { 384, 1024 }, { 8192, 256 } };
+	static const int layers[][2] = { { 384, 128 }, { 128, 128 }, { 768, 128 }, { 128, 384 },
+		{ 256, 128 }, { 768, 256 }, { 1408, 256 }, { 256, 704 }, { 1152, 384 },
+		{ 2048, 384 }, { 384, 1024 }, { 8192, 256 } };
 
 	for (size_t i = 0; i < sizeof(layers) / sizeof(layers[0]); i++) {
 		const int out = layers[i][0], in = layers[i][1];

@@ -18,7 +18,8 @@
 #define DIFFERENCE_TOL 1e-8
 
 /* f(ctx) depends on x (n), an array of its own; dx is the gradient to check. */
-static inline void check_gradient(const char *name, double (*f)(void *ctx), void *ctx, real *x, const real *dx, size_t n)
+static inline void check_gradient(
+	const char *name, double (*f)(void *ctx), void *ctx, real *x, const real *dx, size_t n)
 {
 	double worst = 0;
 	size_t where = 0;

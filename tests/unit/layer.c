@@ -21,7 +21,8 @@ static void exponential_is_exact_to_two_units(void)
 	CHECK(worst < 2.5e-7);
 	CHECK(vec_exp(0) == 1);
 	CHECK(vec_exp(-64.5f) == 0 && vec_exp(-1e30f) == 0 && vec_exp(-INFINITY) == 0);
-	CHECK(isfinite(vec_exp(1000)) && vec_exp(1000) == vec_exp(88) && vec_exp(INFINITY) == vec_exp(88));
+	CHECK(isfinite(vec_exp(1000)) && vec_exp(1000) == vec_exp(88) &&
+		vec_exp(INFINITY) == vec_exp(88));
 	CHECK(isnan(vec_exp(NAN)));
 }
 
@@ -50,7 +51,8 @@ static void what_is_not_finite_stays_so(void)
 static void a_nan_in_a_key_reaches_the_queries_after_it(void)
 {
 	enum { T = 30, H = 1, D = 8, LD = 3 * D };
-	real *qkv = numbers(T * LD, 1), *y = numbers(T * D, 2), *lse = numbers(T, 3), *work = numbers(attention_work(T, D), 4);
+	real *qkv = numbers(T * LD, 1), *y = numbers(T * D, 2), *lse = numbers(T, 3);
+	real *work = numbers(attention_work(T, D), 4);
 
 	qkv[17 * LD + D + 3] = NAN;
 	attention_forward(y, lse, qkv, qkv + D, qkv + 2 * D, work, T, H, H, D, LD);
@@ -66,7 +68,8 @@ static void a_nan_in_a_key_reaches_the_queries_after_it(void)
 static void the_future_changes_nothing(void)
 {
 	enum { T = 61, H = 2, K = 1, D = 6, LD = (H + 2 * K) * D };
-	real *qkv = numbers(T * LD, 1), *y = numbers(T * H * D, 2), *again = numbers(T * H * D, 3), *lse = numbers(H * T, 4);
+	real *qkv = numbers(T * LD, 1), *y = numbers(T * H * D, 2), *again = numbers(T * H * D, 3);
+	real *lse = numbers(H * T, 4);
 	real *work = numbers(attention_work(T, D), 5);
 
 	attention_forward(y, lse, qkv, qkv + H * D, qkv + (H + K) * D, work, T, H, K, D, LD);

@@ -1,6 +1,6 @@
 /*
- * layer_cases - each layer against its plain double, for whatever `real` is. The includer defines TOL, what an
- * element may differ by, relative to max(1, |want|).
+ * layer_cases - each layer against its plain double, for whatever `real` is. The includer defines
+ * TOL, what an element may differ by, relative to max(1, |want|).
  *
  * Also numbers(), reproducible values of order one, and helpers to compare.
  */
@@ -58,9 +58,11 @@ static inline double farthest(const real *have, const double *want, size_t n)
 static inline void rmsnorm_is_plain(int R, int C)
 {
 	const size_t n = (size_t)R * (size_t)C, c = (size_t)C;
-	real *x = numbers(n, 1), *w = numbers(c, 2), *dy = numbers(n, 3), *dx = numbers(n, 4), *dw = numbers(c, 5);
+	real *x = numbers(n, 1), *w = numbers(c, 2), *dy = numbers(n, 3), *dx = numbers(n, 4);
+	real *dw = numbers(c, 5);
 	real *y = numbers(n, 6), *inv = numbers((size_t)R, 7);
-	double *px = doubles(x, n), *pw = doubles(w, c), *pdy = doubles(dy, n), *pdx = doubles(dx, n), *pdw = doubles(dw, c);
+	double *px = doubles(x, n), *pw = doubles(w, c), *pdy = doubles(dy, n);
+	double *pdx = doubles(dx, n), *pdw = doubles(dw, c);
 	double *py = plain_zeros(n);
 
 	rmsnorm_forward(y, inv, x, w, R, C, (real)1e-5);
@@ -83,7 +85,8 @@ static inline void rope_is_plain(int T, int heads, int D, int extra, int pos0)
 {
 	const int ld = heads * D + extra;
 	const size_t n = (size_t)T * (size_t)ld, table = (size_t)(pos0 + T) * (size_t)(D / 2);
-	real *x = numbers(n, 1), *before = numbers(n, 1), *cos_t = numbers(table, 2), *sin_t = numbers(table, 3);
+	real *x = numbers(n, 1), *before = numbers(n, 1), *cos_t = numbers(table, 2);
+	real *sin_t = numbers(table, 3);
 	double *want = doubles(x, n);
 
 	rope_table(cos_t, sin_t, pos0 + T, D, 1000);
@@ -105,12 +108,15 @@ static inline void attention_is_plain(int T, int H, int K, int D)
 	const size_t n = (size_t)T * (size_t)ld, ny = (size_t)T * (size_t)Q;
 	real *qkv = numbers(n, 1), *dqkv = numbers(n, 2), *y = numbers(ny, 3), *dy = numbers(ny, 4);
 	real *lse = numbers((size_t)H * (size_t)T, 5), *work = numbers(attention_work(T, D), 6);
-	double *p = doubles(qkv, n), *pd = plain_zeros(n), *py = plain_zeros(ny), *pdy = doubles(dy, ny);
+	double *p = doubles(qkv, n), *pd = plain_zeros(n), *py = plain_zeros(ny);
+	double *pdy = doubles(dy, ny);
 
 	attention_forward(y, lse, qkv, qkv + Q, qkv + Q + KV, work, T, H, K, D, ld);
-	attention_backward(dqkv, dqkv + Q, dqkv + Q + KV, dy, y, lse, qkv, qkv + Q, qkv + Q + KV, work, T, H, K, D, ld);
+	attention_backward(dqkv, dqkv + Q, dqkv + Q + KV, dy, y, lse, qkv, qkv + Q, qkv + Q + KV,
+		work, T, H, K, D, ld);
 	plain_attention(py, p, p + Q, p + Q + KV, T, H, K, D, ld);
-	plain_attention_backward(pd, pd + Q, pd + Q + KV, pdy, p, p + Q, p + Q + KV, T, H, K, D, ld);
+	plain_attention_backward(
+		pd, pd + Q, pd + Q + KV, pdy, p, p + Q, p + Q + KV, T, H, K, D, ld);
 	CHECK_ALL(y, py, ny);
 	CHECK_ALL(dqkv, pd, n);
 	real *const all[] = { qkv, dqkv, y, dy, lse, work };
@@ -124,11 +130,13 @@ static inline void attention_is_plain(int T, int H, int K, int D)
 static inline void swiglu_is_plain(int R, int F)
 {
 	const size_t n = (size_t)R * (size_t)F;
-	real *gu = numbers(2 * n, 1), *dh = numbers(n, 2), *h = numbers(n, 3), *dgu = numbers(2 * n, 4);
+	real *gu = numbers(2 * n, 1), *dh = numbers(n, 2), *h = numbers(n, 3);
+	real *dgu = numbers(2 * n, 4);
 
 	for (size_t i = 0; i < 2 * n; i += 3)
 		gu[i] *= 20; /* far into both tails */
-	double *pgu = doubles(gu, 2 * n), *pdh = doubles(dh, n), *ph = plain_zeros(n), *pdgu = plain_zeros(2 * n);
+	double *pgu = doubles(gu, 2 * n), *pdh = doubles(dh, n), *ph = plain_zeros(n);
+	double *pdgu = plain_zeros(2 * n);
 
 	swiglu_forward(h, gu, R, F);
 	swiglu_backward(dgu, dh, gu, R, F);
@@ -171,7 +179,8 @@ static inline void embedding_is_plain(void)
 {
 	enum { V = 7, C = 19, R = 5 };
 	const uint32_t ids[R] = { 3, 6, 3, 0, 3 };
-	real *table = numbers(V * C, 1), *x = numbers(R * C, 2), *dtable = numbers(V * C, 3), *dx = numbers(R * C, 4);
+	real *table = numbers(V * C, 1), *x = numbers(R * C, 2), *dtable = numbers(V * C, 3);
+	real *dx = numbers(R * C, 4);
 	double *want = doubles(dtable, V * C);
 
 	embed_forward(x, table, ids, R, C);
@@ -191,9 +200,11 @@ static inline void embedding_is_plain(void)
 /* Sizes below, at and above the vector's 16 lanes, the tile's 6 rows and the strip's 48 queries. */
 static inline void layers_are_plain(void)
 {
-	static const int sizes[][2] = { { 1, 1 }, { 3, 5 }, { 2, 16 }, { 5, 33 }, { 7, 128 }, { 1, 500 } };
-	static const int heads[][4] = { { 1, 1, 1, 2 }, { 2, 2, 1, 2 }, { 5, 3, 1, 6 }, { 6, 4, 2, 16 }, { 17, 6, 3, 10 },
-		{ 48, 2, 2, 32 }, { 49, 2, 1, 18 }, { 100, 3, 3, 24 }, { 128, 2, 1, 64 } };
+	static const int sizes[][2] = { { 1, 1 }, { 3, 5 }, { 2, 16 }, { 5, 33 }, { 7, 128 },
+		{ 1, 500 } };
+	static const int heads[][4] = { { 1, 1, 1, 2 }, { 2, 2, 1, 2 }, { 5, 3, 1, 6 },
+		{ 6, 4, 2, 16 }, { 17, 6, 3, 10 }, { 48, 2, 2, 32 }, { 49, 2, 1, 18 },
+		{ 100, 3, 3, 24 }, { 128, 2, 1, 64 } };
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		rmsnorm_is_plain(sizes[i][0], sizes[i][1]);

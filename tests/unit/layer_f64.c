@@ -32,8 +32,16 @@ static double norm_value(void *ctx)
 static void rmsnorm_gradient(int R, int C)
 {
 	const size_t n = (size_t)R * (size_t)C;
-	struct probe p = { .R = R, .C = C, .in = numbers(n, 1), .w = numbers((size_t)C, 2), .out = numbers(n, 3),
-		.weight = numbers(n, 4), .spare = numbers((size_t)R, 5), .n = n };
+	struct probe p = {
+		.R = R,
+		.C = C,
+		.in = numbers(n, 1),
+		.w = numbers((size_t)C, 2),
+		.out = numbers(n, 3),
+		.weight = numbers(n, 4),
+		.spare = numbers((size_t)R, 5),
+		.n = n,
+	};
 	real *dx = calloc(n, sizeof(*dx)), *dw = calloc((size_t)C, sizeof(*dw));
 
 	norm_value(&p);
@@ -51,7 +59,8 @@ static double attention_value(void *ctx)
 	struct probe *p = ctx;
 	const int Q = p->H * p->C, KV = p->K * p->C;
 
-	attention_forward(p->out, p->spare, p->in, p->in + Q, p->in + Q + KV, p->work, p->R, p->H, p->K, p->C, Q + 2 * KV);
+	attention_forward(p->out, p->spare, p->in, p->in + Q, p->in + Q + KV, p->work, p->R, p->H,
+		p->K, p->C, Q + 2 * KV);
 	return weighed(p);
 }
 
@@ -59,13 +68,23 @@ static void attention_gradient(int T, int H, int K, int D)
 {
 	const int Q = H * D, KV = K * D, ld = Q + 2 * KV;
 	const size_t n = (size_t)T * (size_t)Q, in = (size_t)T * (size_t)ld;
-	struct probe p = { .R = T, .C = D, .H = H, .K = K, .in = numbers(in, 1), .out = numbers(n, 2), .weight = numbers(n, 3),
-		.spare = numbers((size_t)H * (size_t)T, 4), .work = numbers(attention_work(T, D), 5), .n = n };
+	struct probe p = {
+		.R = T,
+		.C = D,
+		.H = H,
+		.K = K,
+		.in = numbers(in, 1),
+		.out = numbers(n, 2),
+		.weight = numbers(n, 3),
+		.spare = numbers((size_t)H * (size_t)T, 4),
+		.work = numbers(attention_work(T, D), 5),
+		.n = n,
+	};
 	real *d = numbers(in, 6);
 
 	attention_value(&p);
-	attention_backward(d, d + Q, d + Q + KV, p.weight, p.out, p.spare, p.in, p.in + Q, p.in + Q + KV, p.work, T, H, K, D,
-		ld);
+	attention_backward(d, d + Q, d + Q + KV, p.weight, p.out, p.spare, p.in, p.in + Q,
+		p.in + Q + KV, p.work, T, H, K, D, ld);
 	check_gradient("attention", attention_value, &p, p.in, d, in);
 	real *const all[] = { p.in, p.out, p.weight, p.spare, p.work, d };
 
@@ -84,7 +103,14 @@ static double swiglu_value(void *ctx)
 static void swiglu_gradient(int R, int F)
 {
 	const size_t n = (size_t)R * (size_t)F;
-	struct probe p = { .R = R, .C = F, .in = numbers(2 * n, 1), .out = numbers(n, 2), .weight = numbers(n, 3), .n = n };
+	struct probe p = {
+		.R = R,
+		.C = F,
+		.in = numbers(2 * n, 1),
+		.out = numbers(n, 2),
+		.weight = numbers(n, 3),
+		.n = n,
+	};
 	real *d = numbers(2 * n, 4);
 
 	swiglu_backward(d, p.weight, p.in, R, F);
@@ -133,8 +159,17 @@ static double rope_value(void *ctx)
 static void rope_gradient(int T, int heads, int D)
 {
 	const size_t n = (size_t)T * (size_t)(heads * D), table = (size_t)(T + 2) * (size_t)(D / 2);
-	struct probe p = { .R = T, .C = D, .H = heads, .in = numbers(n, 1), .out = numbers(n, 2), .weight = numbers(n, 3),
-		.w = numbers(table, 4), .spare = numbers(table, 5), .n = n };
+	struct probe p = {
+		.R = T,
+		.C = D,
+		.H = heads,
+		.in = numbers(n, 1),
+		.out = numbers(n, 2),
+		.weight = numbers(n, 3),
+		.w = numbers(table, 4),
+		.spare = numbers(table, 5),
+		.n = n,
+	};
 	real *d = numbers(n, 3);
 
 	rope_table(p.w, p.spare, T + 2, D, 100);

@@ -1,6 +1,7 @@
 /*
- * model_cases - the whole model against its plain double, for whatever `real` is. The includer defines TOL, relative to
- * max(1, |want|) for losses and to the largest gradient for gradients; and STEP_TOL for the list of losses.
+ * model_cases - the whole model against its plain double, for whatever `real` is. The includer
+ * defines TOL, relative to max(1, |want|) for losses and to the largest gradient for gradients; and
+ * STEP_TOL for the list of losses.
  */
 #ifndef MODEL_CASES_H
 #define MODEL_CASES_H
@@ -57,8 +58,8 @@ static inline double plain_batch(const struct fixture *f, double **grads, double
 	for (size_t i = 0; i < n; i++)
 		params[i] = (double)model_params(f->model)[i];
 	for (int b = 0; b < f->B; b++) {
-		sums[b] = plain_model(&f->c, *grads, params, f->ids + (size_t)b * (size_t)(f->T + 1), f->T,
-			1.0 / ((double)f->B * f->T));
+		sums[b] = plain_model(&f->c, *grads, params,
+			f->ids + (size_t)b * (size_t)(f->T + 1), f->T, 1.0 / ((double)f->B * f->T));
 		total += sums[b];
 	}
 	free(params);
@@ -68,7 +69,8 @@ static inline double plain_batch(const struct fixture *f, double **grads, double
 static inline void model_is_plain(const char *text, int threads, int B, int T)
 {
 	struct fixture f;
-	double *want, most = 0, off = 0, loss, forward, *sums = plain_zeros((size_t)B), *plain_sums = plain_zeros((size_t)B);
+	double *want, most = 0, off = 0, loss, forward, *sums = plain_zeros((size_t)B);
+	double *plain_sums = plain_zeros((size_t)B);
 
 	fixture_open(&f, text, threads, B, T);
 	const double plain_loss = plain_batch(&f, &want, plain_sums);
@@ -92,8 +94,11 @@ static inline void model_is_plain(const char *text, int threads, int B, int T)
 }
 
 #define GROUPED \
-	"vocab 11\nd_model 10\nlayers 2\nheads 4\nkv_heads 2\nhead_dim 6\nff 7\ncontext 9\ntied no\nrope_theta 50\n"
-#define TIED "vocab 7\nd_model 9\nlayers 3\nheads 3\nkv_heads 1\nhead_dim 4\nff 5\ncontext 5\ntied yes\n"
+	"vocab 11\nd_model 10\nlayers 2\nheads 4\nkv_heads 2\nhead_dim 6\nff 7\ncontext 9\n" \
+	"tied no\nrope_theta 50\n"
+#define TIED \
+	"vocab 7\nd_model 9\nlayers 3\nheads 3\nkv_heads 1\nhead_dim 4\nff 5\ncontext 5\n" \
+	"tied yes\n"
 
 static inline void models_are_plain(void)
 {
@@ -140,20 +145,23 @@ static inline void the_model_keeps_its_word(void)
 }
 
 /*
- * Ten steps of AdamW from fixed values on fixed data. Initial values are floats, so runs in double agree to rounding, on any
- * machine; the plain model must give the list too. Float runs drift from it by what rounding feeds back through the steps,
- * on any path of the vector code: AdamW divides by sqrt(v), which makes of the rounding of a small gradient an update as
- * large as any.
+ * Ten steps of AdamW from fixed values on fixed data. Initial values are floats, so runs in double
+ * agree to rounding, on any machine; the plain model must give the list too. Float runs drift from
+ * it by what rounding feeds back through the steps, on any path of the vector code: AdamW divides
+ * by sqrt(v), which makes of the rounding of a small gradient an update as large as any.
  */
-static const double known_losses[10] = { 3.8770883903668, 3.6773529902356, 3.6020016704085, 3.4814323257239,
-	3.30994676077, 3.1304460070603, 2.9613381146876, 2.7617532108235, 2.5798995484729, 2.389791059845 };
-static const struct adamw_conf ten_steps_adamw = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
-	.clip = 1 };
+static const double known_losses[10] = { 3.8770883903668, 3.6773529902356, 3.6020016704085,
+	3.4814323257239, 3.30994676077, 3.1304460070603, 2.9613381146876, 2.7617532108235,
+	2.5798995484729, 2.389791059845 };
+static const struct adamw_conf ten_steps_adamw = {
+	.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip = 1
+};
 #define TEN_STEPS_RATE 0.01
 
 static inline void ten_steps_open(struct fixture *f)
 {
-	fixture_open(f, "vocab 48\nd_model 40\nlayers 2\nheads 5\nkv_heads 1\nff 72\ncontext 33\n", 2, 4, 33);
+	fixture_open(f, "vocab 48\nd_model 40\nlayers 2\nheads 5\nkv_heads 1\nff 72\ncontext 33\n",
+		2, 4, 33);
 	const struct tensors *layout = model_tensors(f->model);
 	real *at = model_params(f->model);
 	float values[48 * 72];
@@ -181,7 +189,8 @@ static inline void ten_steps_give_the_known_losses(void)
 		CHECK_NEAR(loss, known_losses[i], STEP_TOL);
 		const double norm = adamw_norm(model_grads(f.model), n, f.pool);
 
-		adamw_step(model_params(f.model), m, v, model_grads(f.model), model_tensors(f.model), a, TEN_STEPS_RATE,
+		adamw_step(model_params(f.model), m, v, model_grads(f.model),
+			model_tensors(f.model), a, TEN_STEPS_RATE,
 			norm > a->clip ? a->clip / norm : 1, (uint64_t)i + 1, f.pool);
 	}
 	free(m);

@@ -32,9 +32,12 @@ static uint64_t parameters(const char *preset)
 
 static void presets_have_the_published_sizes(void)
 {
-	CHECK(parameters("tiny") == 256 * 128 + 4 * (2 * 128 + 4 * 128 * 128 + 3 * 128 * 384) + 128);
-	CHECK(parameters("small") == 8192 * 256 + 6 * (2 * 256 + 4 * 256 * 256 + 3 * 256 * 704) + 256);
-	CHECK(parameters("medium") == 256 * 384 + 6 * (2 * 384 + 4 * 384 * 384 + 3 * 384 * 1024) + 384);
+	CHECK(parameters("tiny") ==
+		256 * 128 + 4 * (2 * 128 + 4 * 128 * 128 + 3 * 128 * 384) + 128);
+	CHECK(parameters("small") ==
+		8192 * 256 + 6 * (2 * 256 + 4 * 256 * 256 + 3 * 256 * 704) + 256);
+	CHECK(parameters("medium") ==
+		256 * 384 + 6 * (2 * 384 + 4 * 384 * 384 + 3 * 384 * 1024) + 384);
 	CHECK(model_preset("huge") == NULL);
 }
 
@@ -66,9 +69,11 @@ static void missing_keys_get_defaults(void)
 	struct model_conf c;
 
 	CHECK(read_text(&c, "d_model 96\nlayers 2\nheads 6\n") == 0);
-	CHECK(c.vocab == 256 && c.kv_heads == 6 && c.head_dim == 16 && c.ff == 256 && c.context == 256 && c.tied);
+	CHECK(c.vocab == 256 && c.kv_heads == 6 && c.head_dim == 16 && c.ff == 256 &&
+		c.context == 256 && c.tied);
 	CHECK(c.rope_theta == 10000 && c.norm_eps == 1e-5 && c.init_std == 0.02 && c.experts == 0);
-	CHECK(read_text(&c, "d_model 10\nlayers 1\nheads 4\nhead_dim 6\nkv_heads 2\ntied no\n") == 0);
+	CHECK(read_text(&c, "d_model 10\nlayers 1\nheads 4\nhead_dim 6\nkv_heads 2\ntied no\n") ==
+		0);
 	CHECK(c.head_dim == 6 && c.kv_heads == 2 && !c.tied);
 }
 
@@ -98,14 +103,16 @@ static void what_is_written_reads_back(void)
 	struct model_conf c, again;
 	struct train_conf t, t_again;
 
-	CHECK(read_text(&c, "d_model 96\nlayers 3\nheads 6\nkv_heads 2\ntied no\nrope_theta 5e5\ninit_std 0.013\n") == 0);
+	CHECK(read_text(&c, "d_model 96\nlayers 3\nheads 6\nkv_heads 2\ntied no\n"
+		"rope_theta 5e5\ninit_std 0.013\n") == 0);
 	CHECK(model_conf_write(&c, &conf) == 0);
 	CHECK(train_conf_read(&t, &conf) == 0);
 	t.sched.lr = 0.1 + 0.2;
 	t.batch = 77;
 	CHECK(train_conf_write(&t, &conf) == 0);
 	CHECK(model_conf_read(&again, &conf) == 0 && train_conf_read(&t_again, &conf) == 0);
-	CHECK(again.kv_heads == 2 && !again.tied && again.rope_theta == 5e5 && again.init_std == 0.013);
+	CHECK(again.kv_heads == 2 && !again.tied && again.rope_theta == 5e5 &&
+		again.init_std == 0.013);
 	CHECK(again.ff == c.ff && again.layers == 3 && again.context == c.context);
 	CHECK(t_again.sched.lr == 0.1 + 0.2 && t_again.batch == 77 && t_again.context == c.context);
 	for (const char *const *k = model_keys; *k; k++)
@@ -120,7 +127,8 @@ static void layout_keeps_fused_groups_together(void)
 	struct tensors layout = { 0 };
 	struct model_conf c;
 
-	CHECK(read_text(&c, "d_model 8\nlayers 2\nheads 2\nkv_heads 1\nff 12\ntied no\nvocab 11\n") == 0);
+	CHECK(read_text(&c, "d_model 8\nlayers 2\nheads 2\nkv_heads 1\nff 12\n"
+		"tied no\nvocab 11\n") == 0);
 	CHECK(model_layout(&c, &layout) == 0 && layout.n == 1 + 2 * 9 + 2);
 	CHECK_STR(layout.v[0].name, "model.embed_tokens.weight");
 	CHECK_STR(layout.v[10].name, "model.layers.1.input_layernorm.weight");
@@ -134,7 +142,8 @@ static void layout_keeps_fused_groups_together(void)
 	tensors_release(&layout);
 }
 
-/* Bits of known values, so that every machine and compiler is seen to agree: FNV-1a over the bytes of all tensors. */
+/* Bits of known values, so that every machine and compiler is seen to agree: FNV-1a over the bytes
+ * of all tensors. */
 static void initial_values_are_the_same_everywhere(void)
 {
 	struct tensors layout = { 0 };
@@ -143,7 +152,8 @@ static void initial_values_are_the_same_everywhere(void)
 	double sum2 = 0;
 	size_t n = 0;
 
-	CHECK(read_text(&c, "d_model 32\nlayers 2\nheads 2\nff 48\n") == 0 && model_layout(&c, &layout) == 0);
+	CHECK(read_text(&c, "d_model 32\nlayers 2\nheads 2\nff 48\n") == 0 &&
+		model_layout(&c, &layout) == 0);
 	for (uint32_t t = 0; t < layout.n; t++) {
 		float v[256 * 32];
 		const uint64_t count = layout.v[t].count;
@@ -171,7 +181,8 @@ static void slices_in_any_order_give_the_same_bits(void)
 	struct model_conf c;
 	float whole[48 * 32], parts[48 * 32], other[48 * 32];
 
-	CHECK(read_text(&c, "d_model 32\nlayers 1\nheads 2\nff 48\n") == 0 && model_layout(&c, &layout) == 0);
+	CHECK(read_text(&c, "d_model 32\nlayers 1\nheads 2\nff 48\n") == 0 &&
+		model_layout(&c, &layout) == 0);
 	model_init_slice(&c, &layout, 3, 7, 0, whole, 48 * 32);
 	model_init_slice(&c, &layout, 3, 7, 1000, parts + 1000, 48 * 32 - 1000);
 	model_init_slice(&c, &layout, 3, 7, 1, parts + 1, 999);

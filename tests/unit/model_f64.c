@@ -56,8 +56,10 @@ static void plain_steps_give_the_known_losses(void)
 			const struct tensor *tensor = &model_tensors(f.model)->v[t];
 
 			for (uint64_t k = 0; k < tensor->count; k++, i++)
-				plain_adamw(&model_params(f.model)[i], &m[i], &v[i], grads[i] * fmin(1, a->clip / sqrt(square)),
-					TEN_STEPS_RATE, a->beta1, a->beta2, a->eps, tensor->rank > 1 ? a->weight_decay : 0, step + 1);
+				plain_adamw(&model_params(f.model)[i], &m[i], &v[i],
+					grads[i] * fmin(1, a->clip / sqrt(square)), TEN_STEPS_RATE,
+					a->beta1, a->beta2, a->eps,
+					tensor->rank > 1 ? a->weight_decay : 0, step + 1);
 		}
 		free(grads);
 	}

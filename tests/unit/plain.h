@@ -1,7 +1,9 @@
 /*
- * plain - the model a second time, in the plainest loops and in double: what the fast code is compared with.
+ * plain - the model a second time, in the plainest loops and in double: what the fast code is
+ * compared with.
  *
- * Axes as in layer.h. Nothing is fused, blocked, shared or saved; every function is its textbook formula.
+ * Axes as in layer.h. Nothing is fused, blocked, shared or saved; every function is its textbook
+ * formula.
  */
 #ifndef PLAIN_H
 #define PLAIN_H
@@ -34,18 +36,21 @@ static inline void plain_linear(double *y, const double *x, const double *w, int
 }
 
 /* dx and dw are added to. */
-static inline void plain_linear_backward(double *dx, double *dw, const double *dy, const double *x, const double *w, int R,
-	int N, int M)
+static inline void plain_linear_backward(double *dx, double *dw, const double *dy, const double *x,
+	const double *w, int R, int N, int M)
 {
 	for (int r = 0; r < R; r++)
 		for (int n = 0; n < N; n++)
 			for (int m = 0; m < M; m++) {
-				dx[(size_t)r * M + m] += dy[(size_t)r * N + n] * w[(size_t)n * M + m];
-				dw[(size_t)n * M + m] += dy[(size_t)r * N + n] * x[(size_t)r * M + m];
+				dx[(size_t)r * M + m] +=
+					dy[(size_t)r * N + n] * w[(size_t)n * M + m];
+				dw[(size_t)n * M + m] +=
+					dy[(size_t)r * N + n] * x[(size_t)r * M + m];
 			}
 }
 
-static inline void plain_rmsnorm(double *y, const double *x, const double *w, int R, int C, double eps)
+static inline void plain_rmsnorm(
+	double *y, const double *x, const double *w, int R, int C, double eps)
 {
 	for (int r = 0; r < R; r++, x += C, y += C) {
 		double square = 0;
@@ -57,9 +62,10 @@ static inline void plain_rmsnorm(double *y, const double *x, const double *w, in
 	}
 }
 
-/* d(x_c s)/dx_b = s (c == b) - s^3 x_c x_b / C, s = 1 / sqrt(mean x^2 + eps). dx and dw are added to. */
-static inline void plain_rmsnorm_backward(double *dx, double *dw, const double *dy, const double *x, const double *w, int R,
-	int C, double eps)
+/* d(x_c s)/dx_b = s (c == b) - s^3 x_c x_b / C, s = 1 / sqrt(mean x^2 + eps). dx and dw are added
+ * to. */
+static inline void plain_rmsnorm_backward(double *dx, double *dw, const double *dy, const double *x,
+	const double *w, int R, int C, double eps)
 {
 	for (int r = 0; r < R; r++, x += C, dx += C, dy += C) {
 		double square = 0;
@@ -71,7 +77,8 @@ static inline void plain_rmsnorm_backward(double *dx, double *dw, const double *
 		for (int c = 0; c < C; c++) {
 			dw[c] += dy[c] * x[c] * s;
 			for (int b = 0; b < C; b++)
-				dx[b] += dy[c] * w[c] * ((c == b) * s - s * s * s * x[c] * x[b] / C);
+				dx[b] +=
+					dy[c] * w[c] * ((c == b) * s - s * s * s * x[c] * x[b] / C);
 		}
 	}
 }
@@ -91,7 +98,8 @@ static inline void plain_rope(double *x, int T, int D, int ld, double theta, int
 }
 
 /* The whole T x T matrix of one head; stride is that of q, k, v. */
-static inline void plain_probabilities(double *p, const double *q, const double *k, int T, int D, int ld)
+static inline void plain_probabilities(
+	double *p, const double *q, const double *k, int T, int D, int ld)
 {
 	for (int t = 0; t < T; t++) {
 		double sum = 0;
@@ -109,8 +117,8 @@ static inline void plain_probabilities(double *p, const double *q, const double 
 	}
 }
 
-static inline void plain_attention(double *y, const double *q, const double *k, const double *v, int T, int H, int K, int D,
-	int ld)
+static inline void plain_attention(double *y, const double *q, const double *k, const double *v,
+	int T, int H, int K, int D, int ld)
 {
 	double *p = plain_zeros((size_t)T * T);
 
@@ -122,14 +130,15 @@ static inline void plain_attention(double *y, const double *q, const double *k, 
 		for (int t = 0; t < T; t++)
 			for (int s = 0; s < T; s++)
 				for (int d = 0; d < D; d++)
-					y[(size_t)t * H * D + h * D + d] += p[t * T + s] * v[(size_t)s * ld + kv + d];
+					y[(size_t)t * H * D + h * D + d] +=
+						p[t * T + s] * v[(size_t)s * ld + kv + d];
 	}
 	free(p);
 }
 
 /* dq, dk, dv are added to. */
-static inline void plain_attention_backward(double *dq, double *dk, double *dv, const double *dy, const double *q,
-	const double *k, const double *v, int T, int H, int K, int D, int ld)
+static inline void plain_attention_backward(double *dq, double *dk, double *dv, const double *dy,
+	const double *q, const double *k, const double *v, int T, int H, int K, int D, int ld)
 {
 	double *p = plain_zeros((size_t)T * T), *dp = plain_zeros((size_t)T);
 
@@ -153,8 +162,10 @@ static inline void plain_attention_backward(double *dq, double *dk, double *dv, 
 				for (int d = 0; d < D; d++) {
 					const double ds = p[t * T + s] * (dp[s] - mean) / sqrt(D);
 
-					dq[(size_t)t * ld + h * D + d] += ds * k[(size_t)s * ld + kv + d];
-					dk[(size_t)s * ld + kv + d] += ds * q[(size_t)t * ld + h * D + d];
+					dq[(size_t)t * ld + h * D + d] +=
+						ds * k[(size_t)s * ld + kv + d];
+					dk[(size_t)s * ld + kv + d] +=
+						ds * q[(size_t)t * ld + h * D + d];
 				}
 		}
 	}
@@ -171,18 +182,21 @@ static inline void plain_swiglu(double *h, const double *gu, int R, int F)
 {
 	for (int r = 0; r < R; r++)
 		for (int f = 0; f < F; f++) {
-			const double g = gu[(size_t)r * 2 * F + f], u = gu[(size_t)r * 2 * F + F + f];
+			const double g = gu[(size_t)r * 2 * F + f];
+			const double u = gu[(size_t)r * 2 * F + F + f];
 
 			h[(size_t)r * F + f] = g * plain_sigmoid(g) * u;
 		}
 }
 
-static inline void plain_swiglu_backward(double *dgu, const double *dh, const double *gu, int R, int F)
+static inline void plain_swiglu_backward(
+	double *dgu, const double *dh, const double *gu, int R, int F)
 {
 	for (int r = 0; r < R; r++)
 		for (int f = 0; f < F; f++) {
 			const size_t at = (size_t)r * 2 * F + f;
-			const double g = gu[at], u = gu[at + F], s = plain_sigmoid(g), d = dh[(size_t)r * F + f];
+			const double g = gu[at], u = gu[at + F], s = plain_sigmoid(g);
+			const double d = dh[(size_t)r * F + f];
 
 			dgu[at] = d * u * (s + g * s * (1 - s));
 			dgu[at + F] = d * g * s;
@@ -190,8 +204,8 @@ static inline void plain_swiglu_backward(double *dgu, const double *dh, const do
 }
 
 /* Returns the sum of -ln p; dlogits = (p - onehot) * scale. */
-static inline double plain_cross_entropy(double *dlogits, const double *logits, const uint32_t *target, int R, int V,
-	double scale)
+static inline double plain_cross_entropy(
+	double *dlogits, const double *logits, const uint32_t *target, int R, int V, double scale)
 {
 	double loss = 0;
 
@@ -205,14 +219,15 @@ static inline double plain_cross_entropy(double *dlogits, const double *logits, 
 			sum += exp(x[v] - top);
 		loss += log(sum) + top - x[target[r]];
 		for (int v = 0; v < V; v++)
-			dlogits[(size_t)r * V + v] = (exp(x[v] - top) / sum - (v == (int)target[r])) * scale;
+			dlogits[(size_t)r * V + v] =
+				(exp(x[v] - top) / sum - (v == (int)target[r])) * scale;
 	}
 	return loss;
 }
 
 /* Decoupled decay, bias correction, as written in the paper. */
-static inline void plain_adamw(double *p, double *m, double *v, double g, double lr, double beta1, double beta2, double eps,
-	double decay, double t)
+static inline void plain_adamw(double *p, double *m, double *v, double g, double lr, double beta1,
+	double beta2, double eps, double decay, double t)
 {
 	*m = beta1 * *m + (1 - beta1) * g;
 	*v = beta2 * *v + (1 - beta2) * g * g;
@@ -220,8 +235,9 @@ static inline void plain_adamw(double *p, double *m, double *v, double g, double
 }
 
 /*
- * The whole model over one sequence: returns the sum of -ln p and adds the gradient of scale * sum to grads. Parameters in the
- * order of model_layout. Recursion over the layers keeps each layer's activations in its own frame.
+ * The whole model over one sequence: returns the sum of -ln p and adds the gradient of scale * sum
+ * to grads. Parameters in the order of model_layout. Recursion over the layers keeps each layer's
+ * activations in its own frame.
  */
 struct plain {
 	const struct model_conf *c;
@@ -253,13 +269,17 @@ static inline void plain_head(struct plain *p, double *dx, const double *x, size
 static inline void plain_layers(struct plain *p, double *dx, const double *x, int layer, size_t at);
 
 /* The second half of a layer, and all above it. dx is added to. */
-static inline void plain_feed_forward(struct plain *p, double *dx, const double *x, int layer, size_t at)
+static inline void plain_feed_forward(
+	struct plain *p, double *dx, const double *x, int layer, size_t at)
 {
 	const int T = p->T, C = (int)p->c->d_model, F = (int)p->c->ff;
-	const double *norm = p->params + at, *gate_up = norm + C, *down = gate_up + 2 * (size_t)F * C;
+	const double *norm = p->params + at, *gate_up = norm + C;
+	const double *down = gate_up + 2 * (size_t)F * C;
 	double *dnorm = p->grads + at, *dgate_up = dnorm + C, *ddown = dgate_up + 2 * (size_t)F * C;
-	double *n = plain_zeros((size_t)T * C), *gu = plain_zeros(2 * (size_t)T * F), *h = plain_zeros((size_t)T * F);
-	double *out = plain_zeros((size_t)T * C), *dout = plain_zeros((size_t)T * C), *dn = plain_zeros((size_t)T * C);
+	double *n = plain_zeros((size_t)T * C), *gu = plain_zeros(2 * (size_t)T * F);
+	double *h = plain_zeros((size_t)T * F);
+	double *out = plain_zeros((size_t)T * C), *dout = plain_zeros((size_t)T * C);
+	double *dn = plain_zeros((size_t)T * C);
 	double *dgu = plain_zeros(2 * (size_t)T * F), *dh = plain_zeros((size_t)T * F);
 
 	plain_rmsnorm(n, x, norm, T, C, p->c->norm_eps);
@@ -284,7 +304,8 @@ static inline void plain_feed_forward(struct plain *p, double *dx, const double 
 static inline void plain_layers(struct plain *p, double *dx, const double *x, int layer, size_t at)
 {
 	const struct model_conf *c = p->c;
-	const int T = p->T, C = (int)c->d_model, H = (int)c->heads, K = (int)c->kv_heads, D = (int)c->head_dim;
+	const int T = p->T, C = (int)c->d_model, H = (int)c->heads, K = (int)c->kv_heads;
+	const int D = (int)c->head_dim;
 	const int Q = H * D, P = Q + 2 * K * D;
 
 	if (layer == (int)c->layers) {
@@ -293,8 +314,10 @@ static inline void plain_layers(struct plain *p, double *dx, const double *x, in
 	}
 	const double *norm = p->params + at, *qkv_w = norm + C, *o = qkv_w + (size_t)P * C;
 	double *dnorm = p->grads + at, *dqkv_w = dnorm + C, *d_o = dqkv_w + (size_t)P * C;
-	double *n = plain_zeros((size_t)T * C), *qkv = plain_zeros((size_t)T * P), *y = plain_zeros((size_t)T * Q);
-	double *mid = plain_zeros((size_t)T * C), *dmid = plain_zeros((size_t)T * C), *dn = plain_zeros((size_t)T * C);
+	double *n = plain_zeros((size_t)T * C), *qkv = plain_zeros((size_t)T * P);
+	double *y = plain_zeros((size_t)T * Q);
+	double *mid = plain_zeros((size_t)T * C), *dmid = plain_zeros((size_t)T * C);
+	double *dn = plain_zeros((size_t)T * C);
 	double *dqkv = plain_zeros((size_t)T * P), *dy = plain_zeros((size_t)T * Q);
 
 	plain_rmsnorm(n, x, norm, T, C, c->norm_eps);
@@ -307,7 +330,8 @@ static inline void plain_layers(struct plain *p, double *dx, const double *x, in
 		mid[i] += x[i];
 	plain_feed_forward(p, dmid, mid, layer, at + (size_t)C + (size_t)(P + Q) * C);
 	plain_linear_backward(dy, d_o, dmid, y, o, T, C, Q);
-	plain_attention_backward(dqkv, dqkv + Q, dqkv + Q + K * D, dy, qkv, qkv + Q, qkv + Q + K * D, T, H, K, D, P);
+	plain_attention_backward(
+		dqkv, dqkv + Q, dqkv + Q + K * D, dy, qkv, qkv + Q, qkv + Q + K * D, T, H, K, D, P);
 	for (int h = 0; h < H + K; h++)
 		plain_rope(dqkv + h * D, T, D, P, c->rope_theta, 0, -1);
 	plain_linear_backward(dn, dqkv_w, dqkv, n, qkv_w, T, P, C);
@@ -320,11 +344,13 @@ static inline void plain_layers(struct plain *p, double *dx, const double *x, in
 		free(all[i]);
 }
 
-static inline double plain_model(const struct model_conf *c, double *grads, const double *params, const uint32_t *ids, int T,
-	double scale)
+static inline double plain_model(const struct model_conf *c, double *grads, const double *params,
+	const uint32_t *ids, int T, double scale)
 {
 	const int C = (int)c->d_model;
-	struct plain p = { .c = c, .params = params, .grads = grads, .ids = ids, .T = T, .scale = scale };
+	struct plain p = {
+		.c = c, .params = params, .grads = grads, .ids = ids, .T = T, .scale = scale
+	};
 	double *x = plain_zeros((size_t)T * C), *dx = plain_zeros((size_t)T * C);
 
 	for (int t = 0; t < T; t++)

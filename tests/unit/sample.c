@@ -66,7 +66,8 @@ static void same_seed_same_tokens(void)
 
 static void odd_logits_are_survived(void)
 {
-	const real nans[V] = { NAN, NAN, 1, NAN, -INFINITY, NAN }, none[V] = { NAN, NAN, NAN, NAN, NAN, NAN };
+	const real nans[V] = { NAN, NAN, 1, NAN, -INFINITY, NAN };
+	const real none[V] = { NAN, NAN, NAN, NAN, NAN, NAN };
 	const real huge[V] = { 1e30f, -1e30f, 0, INFINITY, 5, 5 };
 	struct rng rng;
 
