@@ -59,18 +59,23 @@ void block_encode(struct block *b, const struct tensor *t)
 	le32_put(b->raw + 16, s->n);
 	le32_put(b->raw + 20, 0);
 	if (t->enc == ENC_PLAIN)
-		codec_order(t, to, b->plain, s->n);
+		codec_order(t, to, s->elements, s->n);
 	else
-		codec_encode(t, to, (const float *)(const void *)b->plain, block_rest(b), s->n);
+		codec_encode(t, to, s->value, s->rest, s->n);
 	b->p = (struct prelude){ .kind = CHAIN_DATA };
 	b->p.raw = (uint32_t)(BLOCK_SLICE + codec_size(t, s->n));
 }
 
-int block_pack(struct block *b, struct zs *zs, enum zs_kind kind)
+int block_pack(struct block *b, struct zs *zs, size_t plane)
 {
+	uint8_t *to = b->image + CHAIN_PRELUDE;
 	size_t stored = CHAIN_STORED;
-	int rc = zs_pack(zs, b->image + CHAIN_PRELUDE, &stored, b->raw, b->p.raw, kind);
+	int rc;
 
+	if (plane)
+		rc = zs_pack_planes(zs, to, &stored, b->raw, b->p.raw, BLOCK_SLICE, plane);
+	else
+		rc = zs_pack(zs, to, &stored, b->raw, b->p.raw);
 	if (rc < 0)
 		return rc;
 	b->p.stored = (uint32_t)stored;

@@ -35,9 +35,10 @@ size_t block_elems(const struct tensor *t);
 /* Where plain has the remainders of an f32r slice. */
 float *block_rest(const struct block *b);
 
-/* The slice in plain to raw. */
+/* The slice, wherever its values are, to raw. */
 void block_encode(struct block *b, const struct tensor *t);
-int block_pack(struct block *b, struct zs *zs, enum zs_kind kind) ERR_MUST;
+/* plane: bytes of a byte plane of a float tensor's slice, 0 for any other payload. */
+int block_pack(struct block *b, struct zs *zs, size_t plane) ERR_MUST;
 void block_sign(struct block *b, const struct sig_secret *key);
 int block_store(const struct block *b, int fd) ERR_MUST;
 

@@ -25,7 +25,8 @@
  * put together from parts, not signed by somebody trusted. ERR_DATA: not a dl file, or one that is sealed
  * well but makes no sense to this version.
  *
- * Memory: a few frames a thread, 3 MiB each; plus 56 bytes a frame for writing and seekable reading.
+ * Memory: 3 MiB a frame in flight: one without a pool, else 2 (writing) or 3 (reading) for each thread; plus 56
+ * bytes for each frame of the file in a writer and a seekable reader.
  */
 #ifndef FRAME_H
 #define FRAME_H

@@ -6,6 +6,8 @@
 #include "form/reader.h"
 #include "io/fd.h"
 
+#define BATCHES 3 /* see step_together */
+
 int reader_error(const struct frame_reader *r, int code, uint64_t number)
 {
 	return err_at(err_at(code, "frame %" PRIu64, number), "%s", r->name);
@@ -35,22 +37,19 @@ static void load(struct frame_reader *r, struct batch *batch, int most)
 	}
 }
 
-static int hash_or_load(void *ctx, int i, int thread)
+static void add_to_chain(struct frame_reader *r, struct batch *batch)
 {
-	struct frame_reader *r = ctx;
+	for (int i = 0; i < batch->n; i++) {
+		struct block *b = &batch->block[i];
 
-	(void)thread;
-	if (r->ahead && i-- == 0)
-		load(r, r->ahead, r->gang.size);
-	else
-		block_hash(&r->batch->block[i]);
-	return 0;
+		b->before = r->chain.c;
+		chain_add(&r->chain, &b->h);
+		b->c = r->chain.c;
+	}
 }
 
-static int open_one(void *ctx, int i, int thread)
+static int open_block(const struct frame_reader *r, struct block *b, int thread)
 {
-	struct frame_reader *r = ctx;
-	struct block *b = &r->batch->block[i];
 	int rc = block_open(b, &r->gang.zs[thread], &r->signer);
 
 	if (rc == 0 && b->p.kind == CHAIN_DATA && r->headed)
@@ -58,42 +57,62 @@ static int open_one(void *ctx, int i, int thread)
 	return rc < 0 ? reader_error(r, rc, b->number) : 0;
 }
 
-/* The batch that was loaded ahead, or one that is loaded now: only the next frame in a header, for nobody
- * knows yet whether what follows it is for us. */
-static void turn(struct frame_reader *r)
+/* One frame from the file to the hand. */
+static int step_alone(struct frame_reader *r)
 {
-	struct batch *spent = r->batch;
+	struct batch *batch = r->opened;
 
-	spent->n = r->next = 0;
-	if (r->ahead) {
-		r->batch = r->ahead;
-		r->ahead = spent;
-	}
-	if (r->batch->n == 0)
-		load(r, r->batch, r->ahead ? r->gang.size : 1);
+	load(r, batch, 1);
+	if (batch->n == 0)
+		return 0;
+	block_hash(&batch->block[0]);
+	add_to_chain(r, batch);
+	return open_block(r, &batch->block[0], 0);
+}
+
+static int step_job(void *ctx, int i, int thread)
+{
+	struct frame_reader *r = ctx;
+
+	if (i == 0)
+		load(r, r->loaded, r->gang.size);
+	else if (i <= r->hashed->n)
+		block_hash(&r->hashed->block[i - 1]);
+	else
+		return open_block(r, &r->opened->block[i - 1 - r->hashed->n], thread);
+	return 0;
 }
 
 /*
- * The next batch, verified and decoded. Threads hash, one of them loading what comes after; then the
- * chain, a short step for each; then threads check seals and decode.
+ * Three batches move through the file behind each other: while one is loaded, one is hashed, and one, whose
+ * place in the chain is known from the step before, is verified and decoded. So threads wait for each
+ * other once a step, and no frame is unpacked before its seal has been verified.
  */
-static int next_batch(struct frame_reader *r)
+static int step_together(struct frame_reader *r)
 {
+	struct batch *spent = r->opened;
 	int rc;
 
-	turn(r);
-	if (r->batch->n == 0)
-		return err_restore(&r->pending);
-	if ((rc = pool_run(r->gang.pool, hash_or_load, r, r->batch->n + (r->ahead != NULL))) < 0)
-		return rc;
-	for (int i = 0; i < r->batch->n; i++) {
-		struct block *b = &r->batch->block[i];
+	r->opened = r->hashed;
+	r->hashed = r->loaded;
+	r->loaded = spent;
+	rc = pool_run(r->gang.pool, step_job, r, 1 + r->hashed->n + r->opened->n);
+	add_to_chain(r, r->hashed);
+	return rc;
+}
 
-		b->before = r->chain.c;
-		chain_add(&r->chain, &b->h);
-		b->c = r->chain.c;
-	}
-	return pool_run(r->gang.pool, open_one, r, r->batch->n);
+/* More frames, verified and decoded, or what has ended the file too early. In the header nothing is loaded
+ * ahead, for nobody knows yet whether what follows it is for us. */
+static int next_batch(struct frame_reader *r)
+{
+	bool together = r->headed && r->gang.batches > 1;
+	int rc;
+
+	r->next = 0;
+	do
+		rc = together ? step_together(r) : step_alone(r);
+	while (rc == 0 && together && r->opened->n == 0 && (r->hashed->n > 0 || r->loaded->n > 0));
+	return rc == 0 && r->opened->n == 0 ? err_restore(&r->pending) : rc;
 }
 
 /* ---- opening ---- */
@@ -110,7 +129,6 @@ static int read_preamble(struct frame_reader *r, const struct trust *trust)
 		return err_at(rc, "%s", r->name);
 	chain_start(&r->chain, &r->signer);
 	r->offset = r->bytes = sizeof preamble;
-	r->batch = &r->gang.batch[0];
 	return 0;
 }
 
@@ -134,7 +152,7 @@ static int add_header(struct frame_reader *r, const struct block *b, struct buf 
 static int read_header(struct frame_reader *r)
 {
 	struct buf text = BUF_INIT;
-	struct block *b = &r->batch->block[0];
+	struct block *b = &r->opened->block[0];
 	int rc;
 
 	do {
@@ -145,12 +163,27 @@ static int read_header(struct frame_reader *r)
 			goto out;
 		}
 	} while (!(b->p.flags & CHAIN_LAST));
-	r->next = r->batch->n; /* nothing to hand out */
+	r->next = r->opened->n = 0; /* nothing to hand out */
 	if ((rc = header_parse(&r->header, text.data, text.len)) < 0)
 		err_at(err_at(rc, "header"), "%s", r->name);
 out:
 	buf_release(&text);
 	return rc;
+}
+
+static int start(struct frame_reader *r)
+{
+	int rc;
+
+	r->opened = &r->gang.batch[0];
+	r->hashed = &r->gang.batch[1];
+	r->loaded = &r->gang.batch[2];
+	if ((rc = read_header(r)) < 0)
+		return rc;
+	r->headed = true;
+	sig_hash_init(&r->entries);
+	sig_hash_init(&r->index);
+	return 0;
 }
 
 int frame_open(struct frame_reader **out, int fd, const char *name, const struct trust *trust,
@@ -164,15 +197,11 @@ int frame_open(struct frame_reader **out, int fd, const char *name, const struct
 		return err_nomem();
 	}
 	r->fd = fd;
-	if ((rc = sig_init()) < 0 || (rc = read_preamble(r, trust)) < 0 || (rc = gang_init(&r->gang, pool)) < 0 ||
-		(rc = read_header(r)) < 0) {
+	if ((rc = sig_init()) < 0 || (rc = read_preamble(r, trust)) < 0 ||
+		(rc = gang_init(&r->gang, pool, BATCHES)) < 0 || (rc = start(r)) < 0) {
 		frame_reader_free(r);
 		return rc;
 	}
-	r->headed = true;
-	r->ahead = r->gang.batches > 1 ? &r->gang.batch[1] : NULL;
-	sig_hash_init(&r->entries);
-	sig_hash_init(&r->index);
 	*out = r;
 	return 0;
 }
@@ -321,10 +350,10 @@ int frame_next(struct frame_reader *r, struct frame_slice *s)
 	int rc = r->failure.code < 0 ? err_restore(&r->failure) : 0;
 
 	while (rc == 0 && !r->ended) {
-		if (r->next == r->batch->n)
+		if (r->next == r->opened->n)
 			rc = next_batch(r);
 		else
-			rc = take(r, &r->batch->block[r->next++], s);
+			rc = take(r, &r->opened->block[r->next++], s);
 	}
 	if (rc < 0)
 		err_save(&r->failure, rc);

@@ -12,7 +12,7 @@ struct frame_writer {
 	struct header header;
 	struct gang gang;
 	struct batch *filling; /* its block[n] is being filled */
-	struct batch *waiting; /* signed, to be stored; or NULL */
+	struct batch *waiting; /* in the chain, to be signed and stored; or NULL */
 	struct progress at;  /* of the next value */
 	struct chain chain;
 	struct ledger ledger;
@@ -54,6 +54,7 @@ static int store(struct frame_writer *w, struct batch *batch)
 	for (int i = 0; i < batch->n; i++) {
 		struct block *b = &batch->block[i];
 
+		block_sign(b, &w->key);
 		b->offset = w->written;
 		if ((rc = enter(w, b)) < 0 || (rc = block_store(b, w->fd)) < 0)
 			return rc;
@@ -70,13 +71,13 @@ static int pack(struct frame_writer *w, int i, int thread)
 
 	b->number = w->chain.number + (uint64_t)i;
 	if (b->p.kind != CHAIN_DATA)
-		return block_pack(b, &w->gang.zs[thread], ZS_TEXT);
+		return block_pack(b, &w->gang.zs[thread], 0);
 	t = &w->header.tensors.v[b->slice.tensor];
 	block_encode(b, t);
-	return block_pack(b, &w->gang.zs[thread], t->enc == ENC_PLAIN ? ZS_TEXT : ZS_PLANES);
+	return block_pack(b, &w->gang.zs[thread], t->enc == ENC_PLAIN ? 0 : b->slice.n);
 }
 
-static int pack_or_store(void *ctx, int i, int thread)
+static int store_or_pack(void *ctx, int i, int thread)
 {
 	struct frame_writer *w = ctx;
 
@@ -85,23 +86,12 @@ static int pack_or_store(void *ctx, int i, int thread)
 	return i < 0 ? store(w, w->waiting) : pack(w, i, thread);
 }
 
-static int sign_one(void *ctx, int i, int thread)
-{
-	struct frame_writer *w = ctx;
-
-	(void)thread;
-	block_sign(&w->filling->block[i], &w->key);
-	return 0;
-}
-
-/*
- * Packs, chains and signs the batch, which then waits to be stored while the next one is packed.
- * Packing and signing is for all threads; between them the chain is one short step for each.
- */
+/* Packs the batch and puts it into the chain; it then waits to be signed and stored by one thread while the
+ * others pack the next one. */
 static int flush(struct frame_writer *w)
 {
 	struct batch *batch = w->filling;
-	int rc = pool_run(w->gang.pool, pack_or_store, w, batch->n + (w->waiting != NULL));
+	int rc = pool_run(w->gang.pool, store_or_pack, w, batch->n + (w->waiting != NULL));
 
 	if (rc < 0)
 		return rc;
@@ -112,8 +102,6 @@ static int flush(struct frame_writer *w)
 		chain_add(&w->chain, &b->h);
 		b->c = w->chain.c;
 	}
-	if ((rc = pool_run(w->gang.pool, sign_one, w, batch->n)) < 0)
-		return rc;
 	if (w->gang.batches == 1)
 		return store(w, batch);
 	w->filling = &w->gang.batch[batch == &w->gang.batch[0]];
@@ -185,7 +173,7 @@ int frame_create(struct frame_writer **out, int fd, const struct header *h, cons
 	w->fd = fd;
 	w->key = *key;
 	w->filling = &w->gang.batch[0];
-	if ((rc = sig_init()) < 0 || (rc = header_copy(&w->header, h)) < 0 || (rc = gang_init(&w->gang, pool)) < 0 ||
+	if ((rc = sig_init()) < 0 || (rc = header_copy(&w->header, h)) < 0 || (rc = gang_init(&w->gang, pool, 2)) < 0 ||
 		(rc = start(w)) < 0) {
 		frame_writer_free(w);
 		return rc;
@@ -217,19 +205,54 @@ struct source {
 	const uint8_t *elements;
 };
 
-static void copy_in(struct block *b, const struct tensor *t, const struct source *from, size_t at, size_t n)
+static struct source source_at(const struct source *from, const struct tensor *t, size_t at)
+{
+	return (struct source){
+		.value = from->value ? from->value + at : NULL,
+		.rest = from->rest ? from->rest + at : NULL,
+		.elements = from->elements ? from->elements + at * dtype_size(t->dtype) : NULL,
+	};
+}
+
+/* n more elements into the memory of the block. */
+static void copy_in(struct block *b, const struct tensor *t, const struct source *from, size_t n)
 {
 	size_t to = b->slice.n, size = dtype_size(t->dtype);
 
-	if (t->enc == ENC_PLAIN)
-		memcpy(b->plain + to * size, from->elements + at * size, n * size);
-	else
-		memcpy(b->plain + to * size, from->value + at, n * size);
+	memcpy(b->plain + to * size, from->elements ? from->elements : (const void *)from->value, n * size);
 	if (t->enc == ENC_F32R && from->rest)
-		memcpy(block_rest(b) + to, from->rest + at, n * size);
+		memcpy(block_rest(b) + to, from->rest, n * size);
 	else if (t->enc == ENC_F32R)
 		memset(block_rest(b) + to, 0, n * size);
 	b->slice.n += (uint32_t)n;
+	b->slice.elements = from->elements ? b->plain : NULL;
+	b->slice.value = from->value ? (const float *)(const void *)b->plain : NULL;
+	b->slice.rest = t->enc == ENC_F32R ? block_rest(b) : NULL;
+}
+
+/* A whole slice is packed from where it is. */
+static void borrow(struct block *b, const struct source *from, size_t n)
+{
+	b->slice.n = (uint32_t)n;
+	b->slice.value = from->value;
+	b->slice.rest = from->rest;
+	b->slice.elements = from->elements;
+}
+
+/* Before the caller gets its memory back, what has been borrowed and not yet packed is copied. */
+static void give_back(struct frame_writer *w)
+{
+	for (int i = 0; i < w->filling->n; i++) {
+		struct block *b = &w->filling->block[i];
+		const struct frame_slice *s = &b->slice;
+		struct source from = { s->value, s->rest, s->elements };
+		size_t n = s->n;
+
+		if (s->elements == b->plain || s->value == (const float *)(const void *)b->plain)
+			continue;
+		b->slice.n = 0;
+		copy_in(b, &w->header.tensors.v[s->tensor], &from, n);
+	}
 }
 
 /* n elements that all belong to tensor t, into one block after the other. */
@@ -240,6 +263,7 @@ static int fill(struct frame_writer *w, const struct tensor *t, const struct sou
 
 	for (size_t done = 0; done < n;) {
 		struct block *b = &w->filling->block[w->filling->n];
+		struct source rest = source_at(from, t, done);
 		size_t part = n - done;
 
 		if (w->at.first % most == 0)
@@ -247,7 +271,10 @@ static int fill(struct frame_writer *w, const struct tensor *t, const struct sou
 		b->p.kind = CHAIN_DATA;
 		if (part > most - b->slice.n)
 			part = most - b->slice.n;
-		copy_in(b, t, from, done, part);
+		if (part == most)
+			borrow(b, &rest, part);
+		else
+			copy_in(b, t, &rest, part);
 		rc = progress_add(&w->at, &w->header.tensors, w->at.tensor, w->at.first, part);
 		if (rc == 0 && w->at.first % most == 0) /* a slice is full, or the tensor done */
 			rc = push(w);
@@ -255,6 +282,7 @@ static int fill(struct frame_writer *w, const struct tensor *t, const struct sou
 			return rc;
 		done += part;
 	}
+	give_back(w);
 	return 0;
 }
 

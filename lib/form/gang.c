@@ -2,11 +2,11 @@
 
 #include <stdlib.h>
 
-int gang_init(struct gang *g, struct pool *pool)
+int gang_init(struct gang *g, struct pool *pool, int batches)
 {
 	int threads = pool_threads(pool), rc = 0;
 
-	*g = (struct gang){ .pool = pool, .batches = threads > 1 ? 2 : 1, .size = threads };
+	*g = (struct gang){ .pool = pool, .batches = threads > 1 ? batches : 1, .size = threads };
 	if (!(g->zs = calloc((size_t)threads, sizeof *g->zs)))
 		return err_nomem();
 	for (int k = 0; k < g->batches; k++) {

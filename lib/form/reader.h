@@ -20,9 +20,8 @@ struct frame_reader {
 
 	/* streaming */
 	struct gang gang;
-	struct batch *batch; /* verified: the blocks from `next` on are still to be handed out */
-	struct batch *ahead; /* loaded and not verified; NULL where nothing is loaded ahead */
-	int next;
+	struct batch *loaded, *hashed, *opened; /* see step_together; without a pool only the last counts */
+	int next; /* of the opened blocks, to be handed out */
 	struct chain chain;
 	uint64_t number, offset; /* of the next frame to load */
 	bool final;              /* there is none */

@@ -99,7 +99,7 @@ static void compose(struct sealer *s, const uint8_t *data, size_t n)
 
 		if (raw > cursor_left(&c))
 			raw = cursor_left(&c);
-		must(payload ? zs_pack(&zs, payload, &room, cursor_take(&c, raw), raw, ZS_TEXT) : ERR_NOMEM);
+		must(payload ? zs_pack(&zs, payload, &room, cursor_take(&c, raw), raw) : ERR_NOMEM);
 		p.raw = (uint32_t)raw;
 		p.stored = (uint32_t)room;
 		prelude_put(prelude, &p);

@@ -75,7 +75,7 @@ static inline void forge_frame(struct forge *f, uint8_t kind, uint8_t flags, con
 	uint8_t *payload = malloc(stored);
 	digest h;
 
-	CHECK(zs_pack(&f->zs, payload, &stored, raw, n, ZS_TEXT) == 0);
+	CHECK(zs_pack(&f->zs, payload, &stored, raw, n) == 0);
 	p.stored = (uint32_t)stored;
 	h = forge_payload(f, &p, payload);
 	free(payload);
@@ -100,7 +100,7 @@ static inline void forge_data(struct forge *f, uint32_t tensor, uint64_t first, 
 	le64_put(raw + 8, first);
 	le32_put(raw + 16, count);
 	memcpy(raw + BLOCK_SLICE, bytes, n);
-	CHECK(zs_pack(&f->zs, payload, &stored, raw, BLOCK_SLICE + n, ZS_TEXT) == 0);
+	CHECK(zs_pack(&f->zs, payload, &stored, raw, BLOCK_SLICE + n) == 0);
 	p.stored = (uint32_t)stored;
 	e.h = forge_payload(f, &p, payload);
 	entry_put(entry, &e);
