@@ -194,7 +194,7 @@ static int load_tables(struct frame_reader *r, struct frame_scratch *s)
 
 int frame_seekable(struct frame_reader *r)
 {
-	struct frame_scratch *s;
+	struct frame_scratch *s = NULL;
 	int rc;
 
 	if (r->entry)
