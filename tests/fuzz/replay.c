@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 /* A copy of exactly n bytes, so that a sanitizer sees one read too far. */
 static void run(const void *data, size_t n)
 {
-	uint8_t *copy = malloc(n ? n : 1);
+	uint8_t *copy = calloc(1, n ? n : 1);
 
 	if (!copy)
 		abort();
