@@ -32,9 +32,9 @@ struct evaluate_draw {
 	uint64_t seed;
 	int context; /* the window that is looked back on, <= the one m was opened with */
 };
-/* Appends n tokens to the `have` >= 1 ids (room for n more), calling emit for each; an error of emit
- * ends it and is returned. */
-int evaluate_sample(struct model *m, const struct model_conf *c, uint32_t *ids, size_t have, size_t n,
-	const struct evaluate_draw *draw, int (*emit)(void *ctx, uint32_t id), void *ctx) ERR_MUST;
+/* Appends n tokens to the `have` >= 1 ids (room for n more), calling emit for each; an error of
+ * emit ends it and is returned. */
+int evaluate_sample(struct model *m, const struct model_conf *c, uint32_t *ids, size_t have,
+	size_t n, const struct evaluate_draw *draw, int (*emit)(void *ctx, uint32_t id), void *ctx) ERR_MUST;
 
 #endif

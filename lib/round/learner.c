@@ -92,8 +92,8 @@ static int load_model(struct learner *l, struct frame_reader *r)
 	return 0;
 }
 
-/* The meta of a learner on this checkpoint and shard that has done nothing yet. Its place in the data
- * follows the global step: round after round without a state must not see the same samples again. */
+/* The meta of a learner on this checkpoint and shard that has done nothing yet. Its place in the
+ * data follows the global step: rounds without a state must not see the same samples each time. */
 static void begin_meta(struct meta *m, const struct learner *l, const char *name)
 {
 	const struct meta *base = &l->ckpt.meta;
@@ -306,7 +306,8 @@ static int learn_step(struct learner *l)
 	return 0;
 }
 
-/* A disk that is full for a while does not stop the training; another process on the same state does. */
+/* A disk that is full for a while does not stop the training; another process on the same state
+ * does. */
 static int save_if_due(struct learner *l)
 {
 	double now = clock_now(&l->clock);
@@ -338,7 +339,8 @@ static void tell_end(const struct learner *l)
 	double seconds = clock_now(&l->clock) - l->begun;
 
 	if (m->steps)
-		say_note(l->say, "%" PRIu64 " steps, %" PRIu64 " tokens, loss %.4f to %.4f, %.0f tokens/s",
+		say_note(l->say,
+			"%" PRIu64 " steps, %" PRIu64 " tokens, loss %.4f to %.4f, %.0f tokens/s",
 			m->steps, m->tokens, m->loss_first, m->loss_last,
 			(double)l->tokens_now / fmax(seconds, 1e-9));
 }

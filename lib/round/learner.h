@@ -11,7 +11,7 @@
  * bytes as if nothing had happened, however often the state was saved. A delta that was lost is had
  * again by the same call; a merge counts it once.
  *
- * Same checkpoint, shard, state, settings, key, number of threads and kind of processor: same bytes.
+ * Same checkpoint, shard, state, settings, key, number of threads, kind of processor: same bytes.
  */
 #ifndef LEARNER_H
 #define LEARNER_H
@@ -47,7 +47,8 @@ struct learner_conf {
 void learner_name(char out[KEY_NAME + 1], const struct key *key, const struct shard *shard);
 
 struct learner;
-/* Reads the checkpoint to its verified end. All but `out` stay the caller's, until learner_close. */
+/* Reads the checkpoint to its verified end. All but `out` stay the caller's, and are used until
+ * learner_close. */
 int learner_open(struct learner **out, const struct learner_conf *c, struct frame_reader *r,
 	struct shard *shard, const struct key *key, const struct trust *trust, struct pool *pool,
 	struct clock clock, struct say *say) ERR_MUST;

@@ -231,7 +231,7 @@ static int write_header(const struct learner_state *s, struct header *h)
 	return state_table(&h->tensors, s->layout);
 }
 
-/* What is not finite is not kept: a file that nobody can go on from would replace one that is good. */
+/* What is not finite is not kept: a file that nobody can go on from would replace a good one. */
 static int write_values(const struct learner_state *s, struct frame_writer *w)
 {
 	const struct tensor *t;

@@ -47,9 +47,11 @@ struct learner_state {
  * learner. After an error, too, learner_state_close.
  */
 int learner_state_open(struct learner_state *s, const char *path, const struct meta *begin,
-	const struct tensors *layout, float *local, const struct trust *trust, struct pool *pool) ERR_MUST;
+	const struct tensors *layout, float *local, const struct trust *trust,
+	struct pool *pool) ERR_MUST;
 /* Replaces the file, durably. ERR_BUSY when it is no longer the one this process knows. */
-int learner_state_save(struct learner_state *s, const struct sig_secret *key, struct pool *pool) ERR_MUST;
+int learner_state_save(struct learner_state *s, const struct sig_secret *key, struct pool *pool)
+	ERR_MUST;
 void learner_state_close(struct learner_state *s);
 
 #endif

@@ -2,8 +2,8 @@
  * transcript - token ids as a person or a pipe reads them, and a prompt as token ids.
  *
  * With a vocabulary of at most 256 an id is a byte: as it is, or, for a terminal, with control
- * characters and invalid UTF-8 escaped (\x1b), line by line. Larger vocabularies belong to a tokenizer
- * elsewhere: ids in decimal, a blank between them.
+ * characters and invalid UTF-8 escaped (\x1b), line by line. Larger vocabularies belong to a
+ * tokenizer elsewhere: ids in decimal, a blank between them.
  */
 #ifndef TRANSCRIPT_H
 #define TRANSCRIPT_H
@@ -28,8 +28,9 @@ int transcript_add(struct transcript *t, uint32_t id) ERR_MUST;
 int transcript_end(struct transcript *t) ERR_MUST;
 void transcript_release(struct transcript *t);
 
-/* The ids of a prompt: its bytes, or its decimal numbers. *ids has room for `more` further ones and is
- * freed by the caller. ERR_USAGE when there is none, or one is not below vocab. */
-int transcript_prompt(uint32_t **ids, size_t *n, const char *text, uint32_t vocab, size_t more) ERR_MUST;
+/* The ids of a prompt: its bytes, or its decimal numbers. *ids has room for `more` further ones and
+ * is freed by the caller. ERR_USAGE when there is none, or one is not below vocab. */
+int transcript_prompt(uint32_t **ids, size_t *n, const char *text, uint32_t vocab,
+	size_t more) ERR_MUST;
 
 #endif
