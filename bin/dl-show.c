@@ -22,13 +22,15 @@ static struct {
 
 static const struct opt table[] = {
 	{ 0, "verify", OPT_FLAG, &o.verify, NULL, "check everything, print nothing" },
-	{ 0, "diff", OPT_FLAG, &o.diff, NULL, "compare two files: status 0 when all values are equal, else 1" },
+	{ 0, "diff", OPT_FLAG, &o.diff, NULL,
+	  "compare two files: status 0 when all values are equal, else 1" },
 	{ 0, "json", OPT_FLAG, &o.json, NULL, "print one JSON object a file, one a line" },
-	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "own secret key, instead of $DL_KEY or the default" },
-	{ 'T', "trust", OPT_TEXT, &o.trust, "DIR", "trusted keys, instead of $DL_TRUST or the default" },
-	{ 'j', "threads", OPT_U64, &o.threads, "N", "threads, by default one a processor, at most 8",
-	  .min = 1, .max = 1024 },
-	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL, "print nothing: verify, or with --diff only compare" },
+	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "own secret key" },
+	{ 'T', "trust", OPT_TEXT, &o.trust, "DIR", "trusted keys" },
+	{ 'j', "threads", OPT_U64, &o.threads, "N",
+	  "threads, by default one a processor, at most 8", .min = 1, .max = 1024 },
+	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL,
+	  "print nothing: verify, or with --diff only compare" },
 	{ 'v', "verbose", OPT_FLAG, &o.verbose, NULL, "say what was verified" },
 	OPT_END
 };
@@ -39,7 +41,8 @@ static const char *const synopsis[] = {
 	NULL
 };
 static const struct opt_prog prog = {
-	"dl-show", "Shows, verifies and compares sealed files: checkpoints, deltas, states, shards.", synopsis, table
+	"dl-show", "Shows, verifies and compares sealed files: checkpoints, deltas, shards, ...",
+	synopsis, table
 };
 static struct say say;
 
@@ -113,13 +116,15 @@ static int verify(struct context *c, struct frame_reader *r)
 	(void)c;
 	while ((rc = frame_next(r, &s)) > 0)
 		if (say_due(&say))
-			say_progress(&say, "%s: %" PRIu64 " MB", frame_name(r), frame_bytes(r) / 1000000);
+			say_progress(&say, "%s: %" PRIu64 " MB", frame_name(r),
+				frame_bytes(r) / 1000000);
 	say_progress_end(&say);
 	if (rc == 0)
 		rc = frame_id(r, &id);
 	if (rc == 0) {
 		sig_hex(hex, id.b, sizeof id.b);
-		say_note(&say, "%s: intact, %s, %" PRIu64 " bytes", frame_name(r), hex, frame_bytes(r));
+		say_note(&say, "%s: intact, %s, %" PRIu64 " bytes", frame_name(r), hex,
+			frame_bytes(r));
 	}
 	return rc;
 }
@@ -238,6 +243,13 @@ static int diff_values(struct context *c, struct side *a, struct side *b)
 	return rc == 0 ? print(&c->report) : rc;
 }
 
+static int same_layout(const struct frame_reader *a, const struct frame_reader *b)
+{
+	int rc = tensors_same(&frame_header(a)->tensors, &frame_header(b)->tensors);
+
+	return rc < 0 ? err_at(rc, "%s: not the layout of '%s'", frame_name(b), frame_name(a)) : 0;
+}
+
 static int diff(struct context *c, char **words)
 {
 	struct input a = { .fd = -1 }, b = { .fd = -1 };
@@ -250,8 +262,8 @@ static int diff(struct context *c, char **words)
 		rc = report_diff_head(&c->report, a.reader, b.reader);
 	if (rc == 0 && !o.json)
 		rc = print(&c->report);
-	if (rc == 0 && (rc = tensors_same(&frame_header(a.reader)->tensors, &frame_header(b.reader)->tensors)) < 0)
-		rc = err_at(rc, "%s: not the layout of '%s'", frame_name(b.reader), frame_name(a.reader));
+	if (rc == 0)
+		rc = same_layout(a.reader, b.reader);
 	if (rc == 0) {
 		left.reader = a.reader;
 		right.reader = b.reader;
@@ -270,7 +282,8 @@ static int check_words(char ***words, int *n)
 	if (o.diff && *n != 2)
 		return err_set(ERR_USAGE, "--diff compares two files, not %d", *n);
 	if (o.verify && (o.diff || o.json))
-		return err_set(ERR_USAGE, "--verify prints nothing, so not with %s", o.diff ? "--diff" : "--json");
+		return err_set(ERR_USAGE, "--verify prints nothing, so not with %s",
+			o.diff ? "--diff" : "--json");
 	for (int i = 0; i < *n; i++)
 		standard += strcmp((*words)[i], "-") == 0;
 	if (standard > 1)
@@ -286,13 +299,15 @@ static int check_words(char ***words, int *n)
 
 static int prepare(struct context *c)
 {
-	int cpus = pool_cpus(), threads = o.threads ? (int)o.threads : cpus < THREADS ? cpus : THREADS;
+	int cpus = pool_cpus(), threads = cpus < THREADS ? cpus : THREADS;
 	struct key own;
 	int rc = key_find(&own, o.key);
 
 	if (rc == 0)
 		rc = trust_load(&c->trust, o.trust, &own);
 	key_wipe(&own);
+	if (o.threads)
+		threads = (int)o.threads;
 	return rc == 0 ? pool_open(&c->pool, threads) : rc;
 }
 

@@ -5,16 +5,21 @@
 
 #include "base/num.h"
 
-/* Length of the UTF-8 sequence at s, or 0 when there is none: overlong forms and surrogates are none. */
+/* Length of the UTF-8 sequence at s, or 0 when there is none: overlong forms and surrogates are
+ * none. */
 static size_t sequence(const unsigned char *s)
 {
-	size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
+	size_t n = 0;
 
+	if (s[0] < 0x80)
+		n = 1;
+	else if (s[0] >= 0xc2 && s[0] < 0xf5)
+		n = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
 	for (size_t i = 1; i < n; i++)
 		if ((s[i] & 0xc0) != 0x80)
 			return 0;
-	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-		(s[0] == 0xf4 && s[1] > 0x8f))
+	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+		(s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
 		return 0;
 	return n;
 }

@@ -38,7 +38,8 @@ static size_t plain_size(const struct tensor *t)
 
 size_t block_elems(const struct tensor *t)
 {
-	size_t plain = CHAIN_RAW / plain_size(t), raw = (CHAIN_RAW - BLOCK_SLICE) / codec_size(t, 1);
+	size_t plain = CHAIN_RAW / plain_size(t),
+	       raw = (CHAIN_RAW - BLOCK_SLICE) / codec_size(t, 1);
 
 	return plain < raw ? plain : raw;
 }
@@ -101,7 +102,8 @@ int block_store(const struct block *b, int fd)
 
 static ssize_t load_part(const struct block *b, int fd, bool at, size_t from, size_t n)
 {
-	return at ? fd_read_at(fd, b->image + from, n, b->offset + from) : fd_read(fd, b->image + from, n);
+	return at ? fd_read_at(fd, b->image + from, n, b->offset + from)
+		  : fd_read(fd, b->image + from, n);
 }
 
 int block_load(struct block *b, int fd, bool at)
@@ -158,7 +160,8 @@ static int slice_get(struct block *b, const struct tensors *ts)
 		return err_set(ERR_DATA, "values of tensor %" PRIu32 ", of %zu", s->tensor, ts->n);
 	if (s->n == 0 || s->n > block_elems(&ts->v[s->tensor]) ||
 		cursor_left(&c) != codec_size(&ts->v[s->tensor], s->n))
-		return err_set(ERR_DATA, "slice of %" PRIu32 " elements in %" PRIu32 " bytes", s->n, b->p.raw);
+		return err_set(ERR_DATA, "slice of %" PRIu32 " elements in %" PRIu32 " bytes", s->n,
+			b->p.raw);
 	return 0;
 }
 
@@ -181,6 +184,7 @@ int block_decode(struct block *b, const struct tensors *ts)
 	}
 	s->value = (const float *)(const void *)b->plain;
 	s->rest = t->enc == ENC_F32R ? block_rest(b) : NULL;
-	codec_decode(t, (float *)(void *)b->plain, t->enc == ENC_F32R ? block_rest(b) : NULL, from, s->n);
+	codec_decode(t, (float *)(void *)b->plain, t->enc == ENC_F32R ? block_rest(b) : NULL, from,
+		s->n);
 	return 0;
 }

@@ -3,8 +3,8 @@
  * and decoded on its way in. Blocks of one file share nothing but the chain, so threads can work
  * on several.
  *
- *     out:  fill raw and p, set number;  block_pack;  set c from the chain;  block_sign;  block_store
- *     in:   block_load, set number;  block_hash;  set c from the chain;  block_open
+ *     out:  fill raw and p, set number; block_pack; set c from the chain; block_sign; block_store
+ *     in:   block_load, set number; block_hash; set c from the chain; block_open
  */
 #ifndef BLOCK_H
 #define BLOCK_H
@@ -42,8 +42,8 @@ int block_pack(struct block *b, struct zs *zs, size_t plane) ERR_MUST;
 void block_sign(struct block *b, const struct sig_secret *key);
 int block_store(const struct block *b, int fd) ERR_MUST;
 
-/* The frame at b->offset, by position (pread) or as the next bytes. 1, or 0 when the file ends just there;
- * nothing is verified yet. */
+/* The frame at b->offset, by position (pread) or as the next bytes. 1, or 0 when the file ends just
+ * there; nothing is verified yet. */
 int block_load(struct block *b, int fd, bool at) ERR_MUST;
 void block_hash(struct block *b);
 /* Verifies the seal and unpacks. From here on the contents are the signer's. */

@@ -28,11 +28,13 @@ struct prelude {
 	uint32_t stored, raw;
 };
 void prelude_put(uint8_t out[CHAIN_PRELUDE], const struct prelude *p);
-/* Checks nothing but the sizes, for nothing else is needed to read the frame and verify it: ERR_AUTH. */
+/* Checks nothing but the sizes, for nothing else is needed to read the frame and verify it:
+ * ERR_AUTH. */
 int prelude_get(struct prelude *p, const uint8_t in[CHAIN_PRELUDE]) ERR_MUST;
 
 void preamble_put(uint8_t out[CHAIN_PREAMBLE], const struct sig_public *signer);
-/* n is how many bytes there were. ERR_DATA "not a dl file", ERR_AUTH when it is one but damaged or cut. */
+/* n is how many bytes there were. ERR_DATA "not a dl file", ERR_AUTH when it is one but damaged or
+ * cut. */
 int preamble_get(struct sig_public *signer, const uint8_t in[CHAIN_PREAMBLE], size_t n) ERR_MUST;
 
 struct chain {
@@ -44,7 +46,8 @@ void chain_add(struct chain *c, const digest *h);
 /* h of a frame; bytes: prelude and payload. */
 void chain_hash(digest *h, uint64_t number, const uint8_t *bytes, size_t n);
 
-/* What a seekable reader needs to verify the final frame: its number and offset and the C before it. */
+/* What a seekable reader needs to verify the final frame: its number and offset and the C before
+ * it. */
 struct trailer {
 	uint64_t number, offset;
 	digest before;

@@ -6,12 +6,13 @@
 static int take(float *to, const struct frame_slice *s, const struct tensor *t)
 {
 	if (!s->value)
-		return err_set(ERR_DATA, "tensor '%s' is of type %s, not f32", t->name, dtype_name(t->dtype));
+		return err_set(ERR_DATA, "tensor '%s' is of type %s, not f32", t->name,
+			dtype_name(t->dtype));
 	for (uint32_t i = 0; i < s->n; i++) {
 		to[i] = s->rest ? s->value[i] + s->rest[i] : s->value[i];
 		if (!isfinite(to[i]))
-			return err_set(ERR_DATA, "tensor '%s': element %" PRIu64 " is not finite", t->name,
-				s->first + i);
+			return err_set(ERR_DATA, "tensor '%s': element %" PRIu64 " is not finite",
+				t->name, s->first + i);
 	}
 	return 0;
 }

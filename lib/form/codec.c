@@ -114,7 +114,8 @@ size_t codec_size(const struct tensor *t, size_t n)
 	return dtype_size(t->dtype) * n;
 }
 
-void codec_encode(const struct tensor *t, uint8_t *out, const float *value, const float *rest, size_t n)
+void codec_encode(
+	const struct tensor *t, uint8_t *out, const float *value, const float *rest, size_t n)
 {
 	if (t->enc == ENC_BF16) {
 		split_bf16(out, value, n);
@@ -194,23 +195,24 @@ static float rest_trimmed(float rest, float local)
 }
 
 /*
- * The remainder e = (base - local) - value of a rounded difference is itself a float, for any two floats
- * and down to denormals (the classical error term of a floating-point sum, Knuth's TwoSum), and where
- * the sum overflowed and value is the largest float it is one too: it is a multiple of the last bit
- * of the smaller of the two and not larger than it. So base - value - e = local holds without
- * rounding, and what is left is to look at the two subtractions in double:
+ * The remainder e = (base - local) - value of a rounded difference is itself a float, for any two
+ * floats and down to denormals (the classical error term of a floating-point sum, Knuth's TwoSum),
+ * and where the sum overflowed and value is the largest float it is one too: it is a multiple of
+ * the last bit of the smaller of the two and not larger than it. So base - value - e = local holds
+ * without rounding, and what is left is to look at the two subtractions in double:
  *
- *  - base - value is exact when their bits span at most 53 places. Then subtracting e is exact as well,
- *    for the result is the float local.
- *  - Otherwise one of the two is more than 2^29 times the other. value cannot be the small one, since
- *    base and local then lie within a factor of two and value is a multiple of the last bit of local.
- *    With base the small one, |local| is within an ulp of |value|, and both roundings together
- *    move the result by less than 2^-51 |local|, well inside the half ulp (2^-26 |local| at least) that
- *    rounds to local.
+ *  - base - value is exact when their bits span at most 53 places. Then subtracting e is exact as
+ *    well, for the result is the float local.
+ *  - Otherwise one of the two is more than 2^29 times the other. value cannot be the small one,
+ *    since base and local then lie within a factor of two and value is a multiple of the last bit
+ *    of local. With base the small one, |local| is within an ulp of |value|, and both roundings
+ *    together move the result by less than 2^-51 |local|, well inside the half ulp (2^-26 |local|
+ *    at least) that rounds to local.
  *
  * In this second case base is below 2^-29 |local|, so value is -local and restores local alone.
- * Trimming moves the result by less than ulp(local) / 8, where a quarter is needed at a power of two.
- * difference_rest tries the shortest first and checks, so the argument is about the last line only.
+ * Trimming moves the result by less than ulp(local) / 8, where a quarter is needed at a power of
+ * two. difference_rest tries the shortest first and checks, so the argument is about the last line
+ * only.
  */
 static float difference_rest(float base, float local, float value)
 {

@@ -1,9 +1,9 @@
 /*
- * content - a digest of what a file says, whoever sealed it and however it is stored: names, types, shapes and
- * decoded values in order. Two people who arrive at the same model compare it.
+ * content - a digest of what a file says, whoever sealed it and however it is stored: names, types,
+ * shapes and decoded values in order. Two people who arrive at the same model compare it.
  *
- *     values = BLAKE2b-256 of, for each tensor: "NAME DTYPE SHAPE\n", then its elements, little-endian
- *              (f32: the bits of the decoded floats)
+ *     values = BLAKE2b-256 of, for each tensor: "NAME DTYPE SHAPE\n", then its elements,
+ *              little-endian (f32: the bits of the decoded floats)
  *     rests  = the same for the remainders of f32r tensors, other tensors having only their line
  *     content = values if all remainders are zero, else BLAKE2b-256(values || rests)
  *

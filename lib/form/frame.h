@@ -13,20 +13,21 @@
  *     h_i = BLAKE2b-256("dl-frame-1" || u64 i || prelude || payload)
  *     C_i = BLAKE2b-256(C_(i-1) || h_i),  C_(-1) = BLAKE2b-256("dl-file-1" || signer)
  *
- * Kinds: 1 header (several, the last flagged), 2 data, 3 index (several), 4 final. Data: tensor u32,
- * zero u32, first element u64, count u32, zero u32, then codec bytes; slices of a tensor in order, tensors
- * in order of the table, nothing left out. Index and final frame: see ledger.h. With the trailer a
- * seekable reader verifies the final frame, through it the index, and then any frame in any order.
+ * Kinds: 1 header (several, the last flagged), 2 data, 3 index (several), 4 final. Data: tensor
+ * u32, zero u32, first element u64, count u32, zero u32, then codec bytes; slices of a tensor in
+ * order, tensors in order of the table, nothing left out. Index and final frame: see ledger.h. With
+ * the trailer a seekable reader verifies the final frame, through it the index, and then any frame
+ * in any order.
  *
- * A file's identity is its last C. Files are reproducible: same header, values and key, same bytes (the
- * file id of design.md is therefore derived, not random; the chain already keeps files apart).
+ * A file's identity is its last C. Files are reproducible: same header, values and key, same bytes
+ * (the file id of design.md is therefore derived, not random; the chain already keeps files apart).
  *
- * Errors of the reader begin with the name of the file, those of the writer do not. ERR_AUTH: damaged, cut,
- * put together from parts, not signed by somebody trusted. ERR_DATA: not a dl file, or one that is sealed
- * well but makes no sense to this version.
+ * Errors of the reader begin with the name of the file, those of the writer do not. ERR_AUTH:
+ * damaged, cut, put together from parts, not signed by somebody trusted. ERR_DATA: not a dl file,
+ * or one that is sealed well but makes no sense to this version.
  *
- * Memory: 3 MiB a frame in flight: one without a pool, else 2 (writing) or 3 (reading) for each thread; plus 56
- * bytes for each frame of the file in a writer and a seekable reader.
+ * Memory: 3 MiB a frame in flight: one without a pool, else 2 (writing) or 3 (reading) for each
+ * thread; plus 56 bytes for each frame of the file in a writer and a seekable reader.
  */
 #ifndef FRAME_H
 #define FRAME_H
@@ -40,8 +41,9 @@
 #include "form/sig.h"
 #include "form/trust.h"
 
-/* Elements of a slice that our writer makes: f32 fills 0.94 MiB; a multiple of all block sizes. Integer
- * tensors (shards) use FRAME_BYTES_INT raw bytes, small enough for random samples to be cheap. */
+/* Elements of a slice that our writer makes: f32 fills 0.94 MiB; a multiple of all block sizes.
+ * Integer tensors (shards) use FRAME_BYTES_INT raw bytes, small enough for random samples to be
+ * cheap. */
 #define FRAME_ELEMS 245760
 #define FRAME_ELEMS_PAIR (FRAME_ELEMS / 2) /* f32r: 8 bytes an element */
 #define FRAME_BYTES_INT 32768
@@ -54,8 +56,8 @@ struct frame_writer;
 
 /* Seals with `key`. The header is copied and written at once. The pool (may be NULL) encodes
  * several frames at once; bytes do not depend on it. The descriptor stays the caller's. */
-int frame_create(struct frame_writer **out, int fd, const struct header *h, const struct sig_secret *key,
-	struct pool *pool) ERR_MUST;
+int frame_create(struct frame_writer **out, int fd, const struct header *h,
+	const struct sig_secret *key, struct pool *pool) ERR_MUST;
 /* The next n values of the file, running through the tensors in order; calls need not match slices,
  * but must not cross the end of a tensor. rest: remainders for f32r, else NULL. */
 int frame_write(struct frame_writer *w, const float *value, const float *rest, size_t n) ERR_MUST;
@@ -80,9 +82,10 @@ struct frame_slice {
 	const void *elements;      /* integers */
 };
 
-/* Reads and verifies magic and header, in this order: is it a dl file, is its signer trusted, does the seal
- * verify, is its format known. `name` is for messages. trust NULL: anybody's seal will do, as long as it
- * verifies, and whose it is (frame_signer) is for the caller to judge. The descriptor stays the caller's. */
+/* Reads and verifies magic and header, in this order: is it a dl file, is its signer trusted, does
+ * the seal verify, is its format known. `name` is for messages. trust NULL: anybody's seal will do,
+ * as long as it verifies, and whose it is (frame_signer) is for the caller to judge. The descriptor
+ * stays the caller's. */
 int frame_open(struct frame_reader **out, int fd, const char *name, const struct trust *trust,
 	struct pool *pool) ERR_MUST;
 void frame_reader_free(struct frame_reader *r);
@@ -90,26 +93,27 @@ const struct header *frame_header(const struct frame_reader *r);
 const struct sig_public *frame_signer(const struct frame_reader *r);
 const char *frame_name(const struct frame_reader *r);
 
-/* Streaming: 1 and a slice, or 0 at the verified end (final frame, index and trailer agree with what was
- * read, and nothing follows), or an error. Nothing unverified is ever handed out. */
+/* Streaming: 1 and a slice, or 0 at the verified end (final frame, index and trailer agree with
+ * what was read, and nothing follows), or an error. Nothing unverified is ever handed out. */
 int frame_next(struct frame_reader *r, struct frame_slice *s) ERR_MUST;
 /* The identity; after frame_next returned 0, or after frame_seekable. */
 int frame_id(const struct frame_reader *r, digest *id) ERR_MUST;
 uint64_t frame_bytes(const struct frame_reader *r); /* read so far, or file size when seekable */
 
-/* Random access, for regular files only: loads and verifies final frame and index. After it, the number of
- * slices of a tensor and any slice can be had in any order, from several threads at once, each with its own
- * frame_scratch; every read is verified by its h. Works on a reader fresh from frame_open or after its end. */
+/* Random access, for regular files only: loads and verifies final frame and index. After it, the
+ * number of slices of a tensor and any slice can be had in any order, from several threads at once,
+ * each with its own frame_scratch; every read is verified by its h. Works on a reader fresh from
+ * frame_open or after its end. */
 int frame_seekable(struct frame_reader *r) ERR_MUST;
 uint32_t frame_slices(const struct frame_reader *r, uint32_t tensor);
 struct frame_scratch;
 int frame_scratch_new(struct frame_scratch **out) ERR_MUST;
 void frame_scratch_free(struct frame_scratch *s);
-int frame_slice_at(const struct frame_reader *r, struct frame_scratch *scratch, uint32_t tensor, uint32_t slice,
-	struct frame_slice *out) ERR_MUST;
-/* The slice that holds element `at` (all slices but a tensor's last are equally long in our files; others
- * are found by search). */
-int frame_slice_with(const struct frame_reader *r, struct frame_scratch *scratch, uint32_t tensor, uint64_t at,
-	struct frame_slice *out) ERR_MUST;
+int frame_slice_at(const struct frame_reader *r, struct frame_scratch *scratch, uint32_t tensor,
+	uint32_t slice, struct frame_slice *out) ERR_MUST;
+/* The slice that holds element `at` (all slices but a tensor's last are equally long in our files;
+ * others are found by search). */
+int frame_slice_with(const struct frame_reader *r, struct frame_scratch *scratch, uint32_t tensor,
+	uint64_t at, struct frame_slice *out) ERR_MUST;
 
 #endif

@@ -13,8 +13,8 @@ int reader_error(const struct frame_reader *r, int code, uint64_t number)
 	return err_at(err_at(code, "frame %" PRIu64, number), "%s", r->name);
 }
 
-/* Fills the batch. What ends it early is kept for later: first come the frames before it. Nothing is
- * loaded after a frame that calls itself final, however that turns out. */
+/* Fills the batch. What ends it early is kept for later: first come the frames before it. Nothing
+ * is loaded after a frame that calls itself final, however that turns out. */
 static void load(struct frame_reader *r, struct batch *batch, int most)
 {
 	for (batch->n = 0; batch->n < most && r->pending.code == 0 && !r->final; batch->n++) {
@@ -84,9 +84,9 @@ static int step_job(void *ctx, int i, int thread)
 }
 
 /*
- * Three batches move through the file behind each other: while one is loaded, one is hashed, and one, whose
- * place in the chain is known from the step before, is verified and decoded. So threads wait for each
- * other once a step, and no frame is unpacked before its seal has been verified.
+ * Three batches move through the file behind each other: while one is loaded, one is hashed, and
+ * one, whose place in the chain is known from the step before, is verified and decoded. So threads
+ * wait for each other once a step, and no frame is unpacked before its seal has been verified.
  */
 static int step_together(struct frame_reader *r)
 {
@@ -101,8 +101,8 @@ static int step_together(struct frame_reader *r)
 	return rc;
 }
 
-/* More frames, verified and decoded, or what has ended the file too early. In the header nothing is loaded
- * ahead, for nobody knows yet whether what follows it is for us. */
+/* More frames, verified and decoded, or what has ended the file too early. In the header nothing is
+ * loaded ahead, for nobody knows yet whether what follows it is for us. */
 static int next_batch(struct frame_reader *r)
 {
 	bool together = r->headed && r->gang.batches > 1;
@@ -284,7 +284,8 @@ static int check_final(struct frame_reader *r, const struct block *b)
 	sig_hash_end(&r->entries, &entries);
 	sig_hash_end(&r->index, &index);
 	if (rc == 0 && r->at.tensor < r->header.tensors.n)
-		rc = err_set(ERR_DATA, "tensor '%s' is not complete", r->header.tensors.v[r->at.tensor].name);
+		rc = err_set(ERR_DATA, "tensor '%s' is not complete",
+			r->header.tensors.v[r->at.tensor].name);
 	if (rc == 0 && memcmp(entries.b, index.b, SIG_DIGEST) != 0)
 		rc = err_set(ERR_DATA, "index does not agree with the data");
 	if (rc == 0 && (want.len != b->p.raw || memcmp(want.data, b->raw, want.len) != 0))

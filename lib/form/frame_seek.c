@@ -51,8 +51,8 @@ static int load(const struct frame_reader *r, struct block *b, uint64_t number, 
 }
 
 /* The same, verified by the h that a sealed frame vouches for. */
-static int load_known(const struct frame_reader *r, struct frame_scratch *s, uint64_t number, uint64_t offset,
-	const digest *h)
+static int load_known(const struct frame_reader *r, struct frame_scratch *s, uint64_t number,
+	uint64_t offset, const digest *h)
 {
 	int rc = load(r, &s->block, number, offset);
 
@@ -82,8 +82,9 @@ static int read_trailer(const struct frame_reader *r, struct trailer *t)
 	return 0;
 }
 
-/* The final frame is verified by its own seal, over a C that follows from the one in the trailer. */
-static int read_final(struct frame_reader *r, struct frame_scratch *s, const struct trailer *t, struct ledger *l)
+/* The final frame is verified by its own seal over a C that follows from the one in the trailer. */
+static int read_final(
+	struct frame_reader *r, struct frame_scratch *s, const struct trailer *t, struct ledger *l)
 {
 	struct chain chain = { t->before, t->number };
 	struct block *b = &s->block;
@@ -112,13 +113,14 @@ static int read_final(struct frame_reader *r, struct frame_scratch *s, const str
 }
 
 /* The entries of one index frame, *n of them being there already. */
-static int add_entries(struct frame_reader *r, const struct block *b, struct progress *at, uint64_t *n,
-	uint64_t most)
+static int add_entries(struct frame_reader *r, const struct block *b, struct progress *at,
+	uint64_t *n, uint64_t most)
 {
 	struct cursor c = cursor_over(b->raw, b->p.raw);
 	int rc;
 
-	if (b->p.kind != CHAIN_INDEX || b->p.raw % LEDGER_ENTRY != 0 || b->p.raw / LEDGER_ENTRY > most - *n)
+	if (b->p.kind != CHAIN_INDEX || b->p.raw % LEDGER_ENTRY != 0 ||
+		b->p.raw / LEDGER_ENTRY > most - *n)
 		return err_set(ERR_DATA, "not the index that the final frame announces");
 	while (cursor_left(&c) > 0) {
 		struct entry e = entry_get(&c);
@@ -158,8 +160,8 @@ static int read_index(struct frame_reader *r, struct frame_scratch *s, const str
 	return 0;
 }
 
-/* All h are known now: do they lead to the C that was signed last? Then this reader and a streaming one
- * see the same file, whoever made it. */
+/* All h are known now: do they lead to the C that was signed last? Then this reader and a streaming
+ * one see the same file, whoever made it. */
 static int check_chain(const struct frame_reader *r, const struct ledger *l, const digest *before)
 {
 	struct chain chain;
@@ -211,8 +213,8 @@ int frame_seekable(struct frame_reader *r)
 		return rc;
 	}
 	r->identified = true;
-	if (r->ended)
-		gang_release(&r->gang); /* nothing is left to stream: many open files take little memory */
+	if (r->ended) /* nothing is left to stream: many open files take little memory */
+		gang_release(&r->gang);
 	return 0;
 }
 
@@ -236,27 +238,29 @@ static int read_slice(const struct frame_reader *r, struct frame_scratch *s, con
 	return rc < 0 ? reader_error(r, rc, number) : 0;
 }
 
-int frame_slice_at(const struct frame_reader *r, struct frame_scratch *scratch, uint32_t tensor, uint32_t slice,
-	struct frame_slice *out)
+int frame_slice_at(const struct frame_reader *r, struct frame_scratch *scratch, uint32_t tensor,
+	uint32_t slice, struct frame_slice *out)
 {
 	int rc;
 
 	if (slice >= frame_slices(r, tensor))
-		return err_set(ERR_DATA, "%s: has no slice %" PRIu32 " of tensor %" PRIu32, r->name, slice, tensor);
+		return err_set(ERR_DATA, "%s: has no slice %" PRIu32 " of tensor %" PRIu32, r->name,
+			slice, tensor);
 	if ((rc = read_slice(r, scratch, &r->entry[r->slice_of[tensor] + slice])) < 0)
 		return rc;
 	*out = scratch->block.slice;
 	return 0;
 }
 
-int frame_slice_with(const struct frame_reader *r, struct frame_scratch *scratch, uint32_t tensor, uint64_t at,
-	struct frame_slice *out)
+int frame_slice_with(const struct frame_reader *r, struct frame_scratch *scratch, uint32_t tensor,
+	uint64_t at, struct frame_slice *out)
 {
 	uint32_t low = 0, high = frame_slices(r, tensor);
 	const struct entry *e = high ? &r->entry[r->slice_of[tensor]] : NULL;
 
 	if (!e || at >= r->header.tensors.v[tensor].count)
-		return err_set(ERR_DATA, "%s: has no element %" PRIu64 " of tensor %" PRIu32, r->name, at, tensor);
+		return err_set(ERR_DATA, "%s: has no element %" PRIu64 " of tensor %" PRIu32,
+			r->name, at, tensor);
 	while (high - low > 1) {
 		uint32_t middle = low + (high - low) / 2;
 

@@ -13,10 +13,10 @@ struct frame_writer {
 	struct gang gang;
 	struct batch *filling; /* its block[n] is being filled */
 	struct batch *waiting; /* in the chain, to be signed and stored; or NULL */
-	struct progress at;  /* of the next value */
+	struct progress at;    /* of the next value */
 	struct chain chain;
 	struct ledger ledger;
-	struct buf index;    /* the entry of every data frame */
+	struct buf index;      /* the entry of every data frame */
 	uint64_t written;
 	int failed; /* the first error: what follows it would have a hole */
 };
@@ -86,8 +86,8 @@ static int store_or_pack(void *ctx, int i, int thread)
 	return i < 0 ? store(w, w->waiting) : pack(w, i, thread);
 }
 
-/* Packs the batch and puts it into the chain; it then waits to be signed and stored by one thread while the
- * others pack the next one. */
+/* Packs the batch and puts it into the chain; it then waits to be signed and stored by one thread
+ * while the others pack the next one. */
 static int flush(struct frame_writer *w)
 {
 	struct batch *batch = w->filling;
@@ -127,7 +127,8 @@ static int push(struct frame_writer *w)
 }
 
 /* A text or table as frames of one kind. `unit`: pieces that a frame does not break. */
-static int push_bytes(struct frame_writer *w, enum chain_kind kind, const struct buf *bytes, size_t unit)
+static int push_bytes(
+	struct frame_writer *w, enum chain_kind kind, const struct buf *bytes, size_t unit)
 {
 	size_t most = CHAIN_RAW / unit * unit;
 	int rc = 0;
@@ -153,7 +154,8 @@ static int start(struct frame_writer *w)
 
 	preamble_put(preamble, &w->key.pub);
 	chain_start(&w->chain, &w->key.pub);
-	if ((rc = header_format(&w->header, &text)) < 0 || (rc = fd_write(w->fd, preamble, sizeof preamble)) < 0)
+	if ((rc = header_format(&w->header, &text)) < 0 ||
+		(rc = fd_write(w->fd, preamble, sizeof preamble)) < 0)
 		goto out;
 	w->written = sizeof preamble;
 	rc = push_bytes(w, CHAIN_HEADER, &text, 1);
@@ -162,8 +164,8 @@ out:
 	return rc;
 }
 
-int frame_create(struct frame_writer **out, int fd, const struct header *h, const struct sig_secret *key,
-	struct pool *pool)
+int frame_create(struct frame_writer **out, int fd, const struct header *h,
+	const struct sig_secret *key, struct pool *pool)
 {
 	struct frame_writer *w = calloc(1, sizeof *w);
 	int rc;
@@ -173,8 +175,8 @@ int frame_create(struct frame_writer **out, int fd, const struct header *h, cons
 	w->fd = fd;
 	w->key = *key;
 	w->filling = &w->gang.batch[0];
-	if ((rc = sig_init()) < 0 || (rc = header_copy(&w->header, h)) < 0 || (rc = gang_init(&w->gang, pool, 2)) < 0 ||
-		(rc = start(w)) < 0) {
+	if ((rc = sig_init()) < 0 || (rc = header_copy(&w->header, h)) < 0 ||
+		(rc = gang_init(&w->gang, pool, 2)) < 0 || (rc = start(w)) < 0) {
 		frame_writer_free(w);
 		return rc;
 	}
@@ -219,7 +221,8 @@ static void copy_in(struct block *b, const struct tensor *t, const struct source
 {
 	size_t to = b->slice.n, size = dtype_size(t->dtype);
 
-	memcpy(b->plain + to * size, from->elements ? from->elements : (const void *)from->value, n * size);
+	memcpy(b->plain + to * size, from->elements ? from->elements : (const void *)from->value,
+		n * size);
 	if (t->enc == ENC_F32R && from->rest)
 		memcpy(block_rest(b) + to, from->rest, n * size);
 	else if (t->enc == ENC_F32R)
@@ -267,7 +270,7 @@ static int fill(struct frame_writer *w, const struct tensor *t, const struct sou
 		size_t part = n - done;
 
 		if (w->at.first % most == 0)
-			b->slice = (struct frame_slice){ .tensor = w->at.tensor, .first = w->at.first };
+			b->slice = (struct frame_slice){ w->at.tensor, w->at.first, .n = 0 };
 		b->p.kind = CHAIN_DATA;
 		if (part > most - b->slice.n)
 			part = most - b->slice.n;
@@ -302,7 +305,8 @@ static int may_write(const struct frame_writer *w, bool floats, size_t n)
 	if (!t)
 		return err_set(ERR_DATA, "more values than the header announces");
 	if (floats != (t->enc != ENC_PLAIN))
-		return err_set(ERR_DATA, "tensor '%s' takes values of type %s", t->name, dtype_name(t->dtype));
+		return err_set(ERR_DATA, "tensor '%s' takes values of type %s", t->name,
+			dtype_name(t->dtype));
 	if (n > t->count - w->at.first)
 		return err_set(ERR_DATA, "more values than tensor '%s' has elements", t->name);
 	return 0;
@@ -316,7 +320,8 @@ int frame_write(struct frame_writer *w, const float *value, const float *rest, s
 	if (rc < 0)
 		return rc;
 	if (rest && tensor_at(w)->enc != ENC_F32R)
-		return err_set(ERR_DATA, "tensor '%s' has no room for remainders", tensor_at(w)->name);
+		return err_set(
+			ERR_DATA, "tensor '%s' has no room for remainders", tensor_at(w)->name);
 	return fail(w, fill(w, tensor_at(w), &from, n));
 }
 

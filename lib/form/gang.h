@@ -1,8 +1,8 @@
 /*
  * gang - the blocks and contexts with which the threads of a pool work on one file.
  *
- * With one thread there is one block. With more there are several batches of blocks, so that one can be
- * loaded or stored while the threads compute on another.
+ * With one thread there is one block. With more there are several batches of blocks, so that one
+ * can be loaded or stored while the threads compute on another.
  */
 #ifndef GANG_H
 #define GANG_H

@@ -38,11 +38,13 @@ int header_version(const char *text, size_t n)
 		return err_set(ERR_DATA, "header does not begin with its format");
 	memcpy(line, text, (size_t)(end - text));
 	line[end - text] = '\0';
-	if (strncmp(line, "format ", sizeof "format") != 0 || num_u64(value, &format) < 0 || format == 0)
+	if (strncmp(line, "format ", sizeof "format") != 0 || num_u64(value, &format) < 0 ||
+		format == 0)
 		return err_set(ERR_DATA, "header does not begin with its format");
 	if (format > HEADER_FORMAT)
 		return err_set(ERR_DATA,
-			"format %" PRIu64 ", made by newer programs than these, which read up to format %d",
+			"format %" PRIu64
+			", made by newer programs than these, which read up to format %d",
 			format, HEADER_FORMAT);
 	return 0;
 }
@@ -82,7 +84,8 @@ static int parse_tensor(struct tensors *ts, const char *text, size_t n)
 	if (strlen(word[1]) >= sizeof t.name)
 		return err_set(ERR_DATA, "tensor name is longer than %d characters", TENSOR_NAME);
 	memcpy(t.name, word[1], strlen(word[1]) + 1);
-	if ((rc = dtype_parse(word[2], &t.dtype)) < 0 || (rc = tensor_shape_parse(&t, word[3])) < 0 ||
+	if ((rc = dtype_parse(word[2], &t.dtype)) < 0 ||
+		(rc = tensor_shape_parse(&t, word[3])) < 0 ||
 		(rc = encoding_parse(word[4], &t.enc)) < 0 || (rc = tensors_push(ts, &t)) < 0)
 		return rc;
 	return fits(&t) ? 0 : err_set(ERR_DATA, "type %s with encoding %s", word[2], word[4]);
@@ -93,8 +96,8 @@ static bool is_tensor(const char *line, size_t n)
 	return n >= 7 && memcmp(line, "tensor ", 7) == 0;
 }
 
-/* Tensors into the table; every other line into `rest`, an empty one for each that was taken out, so
- * that the numbers of lines stay right. */
+/* Tensors into the table; every other line into `rest`, an empty one for each that was taken out,
+ * so that the numbers of lines stay right. */
 static int sort_lines(struct tensors *ts, struct buf *rest, const char *text, size_t n)
 {
 	const char *end = text + n, *next;
@@ -156,12 +159,14 @@ int header_format(const struct header *h, struct buf *out)
 	if (conf_get(&h->keys, "format") || conf_get(&h->keys, "tensor"))
 		return err_set(ERR_DATA, "header has a key 'format' or 'tensor' of its own");
 	if ((rc = tensors_unique(&h->tensors)) < 0 ||
-		(rc = buf_fmt(out, "format %d\n", HEADER_FORMAT)) < 0 || (rc = conf_format(&h->keys, out)) < 0)
+		(rc = buf_fmt(out, "format %d\n", HEADER_FORMAT)) < 0 ||
+		(rc = conf_format(&h->keys, out)) < 0)
 		return rc;
 	for (size_t i = 0; i < h->tensors.n; i++)
 		if ((rc = format_tensor(&h->tensors.v[i], out)) < 0)
 			return rc;
 	if (out->len - start > HEADER_BYTES)
-		return err_set(ERR_DATA, "header of %zu bytes, limit is %zu", out->len - start, HEADER_BYTES);
+		return err_set(ERR_DATA, "header of %zu bytes, limit is %zu", out->len - start,
+			HEADER_BYTES);
 	return 0;
 }

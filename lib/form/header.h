@@ -6,8 +6,8 @@
  *     ...                          the keys of meta.h, then of configurations
  *     tensor NAME DTYPE SHAPE ENCODING
  *
- * Unknown keys are kept and passed on; a format above HEADER_FORMAT is refused. Who signed is not in
- * the text: it stands before it, where it can be checked first (frame_signer).
+ * Unknown keys are kept and passed on; a format above HEADER_FORMAT is refused. Who signed is not
+ * in the text: it stands before it, where it can be checked first (frame_signer).
  */
 #ifndef HEADER_H
 #define HEADER_H
@@ -31,7 +31,8 @@ void header_release(struct header *h);
 int header_copy(struct header *to, const struct header *from) ERR_MUST;
 int header_parse(struct header *h, const char *text, size_t n) ERR_MUST;
 int header_format(const struct header *h, struct buf *out) ERR_MUST;
-/* Looks only at the first line: ERR_DATA when there is none, or says that a newer program is needed. */
+/* Looks only at the first line: ERR_DATA when there is none, or says that a newer program is
+ * needed. */
 int header_version(const char *text, size_t n) ERR_MUST;
 
 #endif

@@ -35,7 +35,8 @@ struct entry entry_get(struct cursor *c)
 	return e;
 }
 
-int progress_add(struct progress *p, const struct tensors *ts, uint32_t tensor, uint64_t first, uint64_t count)
+int progress_add(struct progress *p, const struct tensors *ts, uint32_t tensor, uint64_t first,
+	uint64_t count)
 {
 	const struct tensor *t;
 
@@ -43,11 +44,13 @@ int progress_add(struct progress *p, const struct tensors *ts, uint32_t tensor, 
 		return err_set(ERR_DATA, "more values than the header announces");
 	t = &ts->v[p->tensor];
 	if (tensor != p->tensor || first != p->first)
-		return err_set(ERR_DATA, "tensor %" PRIu32 " from element %" PRIu64
-			", where tensor %" PRIu32 " from element %" PRIu64 " should be",
+		return err_set(ERR_DATA,
+			"tensor %" PRIu32 " from element %" PRIu64 ", where tensor %" PRIu32
+			" from element %" PRIu64 " should be",
 			tensor, first, p->tensor, p->first);
 	if (count == 0 || count > t->count - first)
-		return err_set(ERR_DATA, "%" PRIu64 " elements of tensor '%s', which has %" PRIu64 " left", count,
+		return err_set(ERR_DATA,
+			"%" PRIu64 " elements of tensor '%s', which has %" PRIu64 " left", count,
 			t->name, t->count - first);
 	p->first += count;
 	if (p->first == t->count)
@@ -104,7 +107,8 @@ int ledger_get(struct ledger *l, const uint8_t *bytes, size_t n)
 	size_t marks = cursor_left(&c) / MARK;
 	int rc = 0;
 
-	if (c.bad || cursor_left(&c) % MARK != 0 || headers == 0 || headers > marks || indexes != marks - headers)
+	if (c.bad || cursor_left(&c) % MARK != 0 || headers == 0 || headers > marks ||
+		indexes != marks - headers)
 		return err_set(ERR_DATA, "final frame: counts of frames do not add up");
 	for (size_t i = 0; i < marks && rc == 0; i++) {
 		struct mark m = { .offset = cursor_u64(&c) };

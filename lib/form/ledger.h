@@ -1,7 +1,9 @@
 /*
- * ledger - which frames a file holds and where: the contents of index and final frame of dl-frame(5).
+ * ledger - which frames a file holds and where: the contents of index and final frame of
+ * dl-frame(5).
  *
- *     index = entry...     entry = tensor u32, count u32, first u64, offset u64, h[32]      (56 bytes)
+ *     index = entry...
+ *     entry = tensor u32, count u32, first u64, offset u64, h[32]      (56 bytes)
  *     final = header frames u64, data frames u64, index frames u64, then (offset u64, h[32]) for
  *             each header frame and each index frame
  */
@@ -34,8 +36,8 @@ struct progress {
 	uint64_t first;
 };
 /* ERR_DATA unless the piece begins there and stays within its tensor; moves on. */
-int progress_add(struct progress *p, const struct tensors *ts, uint32_t tensor, uint64_t first, uint64_t count)
-	ERR_MUST;
+int progress_add(struct progress *p, const struct tensors *ts, uint32_t tensor, uint64_t first,
+	uint64_t count) ERR_MUST;
 
 /* Header and index frames. */
 struct mark {

@@ -158,6 +158,6 @@ int meta_want(const struct meta *m, enum kind want)
 {
 	if (m->kind == want)
 		return 0;
-	return err_set(ERR_DATA, "is %s %s, not %s %s", article(m->kind), kind_name(m->kind), article(want),
-		kind_name(want));
+	return err_set(ERR_DATA, "is %s %s, not %s %s", article(m->kind), kind_name(m->kind),
+		article(want), kind_name(want));
 }

@@ -1,7 +1,8 @@
 /*
  * meta - the well-known keys of a header in a struct: the only place that knows their names.
  *
- * Empty strings and zeros are left out when written, and taken out where they were. Identities and digests are lower-case hex.
+ * Empty strings and zeros are left out when written, and taken out where they were. Identities and
+ * digests are lower-case hex.
  */
 #ifndef META_H
 #define META_H
@@ -12,23 +13,27 @@
 #include "form/header.h"
 #include "form/key.h"
 
-enum kind { KIND_CHECKPOINT, KIND_DELTA, KIND_STATE, KIND_OUTER, KIND_SHARD, KIND_SUM, KIND_FRAGMENT, KIND_MANIFEST };
+enum kind {
+	KIND_CHECKPOINT, KIND_DELTA, KIND_STATE, KIND_OUTER, KIND_SHARD, KIND_SUM, KIND_FRAGMENT,
+	KIND_MANIFEST
+};
 const char *kind_name(enum kind k); /* "checkpoint", "delta", "state", "outer", "shard", ... */
 
 struct meta {
 	enum kind kind;
 	char run[33];      /* run id: 32 hex digits */
-	char model[65];    /* model digest: configuration and layout, see model_digest in round/run.h */
+	char model[65];    /* model digest: configuration and layout (round/run.h) */
 	uint64_t round;    /* outer steps so far (checkpoint); the round answered (delta) */
 	uint64_t step;     /* global step: of the checkpoint; of the base (delta, state) */
 	uint64_t tokens;   /* trained so far (checkpoint); in this delta since base (delta) */
 	uint64_t seed;
-	char merge[65];    /* checkpoint, outer: digest of base, answers and rule that made it; pairs the two */
+	char merge[65];    /* of checkpoint and outer: base, answers, rule; pairs the two */
 	/* delta and state */
 	char base[65];     /* identity of the checkpoint it starts from */
 	char learner[KEY_NAME + 1];
 	uint64_t steps;    /* inner steps since base */
-	double loss_first, loss_last, loss_mean; /* training loss, nats a token; NaN-free, 0 when steps is 0 */
+	/* training loss in nats a token; never NaN, 0 when steps is 0 */
+	double loss_first, loss_last, loss_mean;
 	char shard[65];    /* identity of the data */
 	uint64_t cursor;   /* place in the learner's order of its samples */
 	uint64_t context;  /* tokens a sample */

@@ -20,18 +20,21 @@ struct frame_reader {
 
 	/* streaming */
 	struct gang gang;
-	struct batch *loaded, *hashed, *opened; /* see step_together; without a pool only the last counts */
+	/* see step_together; without a pool only the last counts */
+	struct batch *loaded, *hashed, *opened;
 	int next; /* of the opened blocks, to be handed out */
 	struct chain chain;
 	uint64_t number, offset; /* of the next frame to load */
 	bool final;              /* there is none */
 	struct progress at;
 	bool ended;          /* all is read and the end verified */
-	struct sig_hash entries, index; /* of the index as it should be and as it is; equal at the end */
-	struct err_note pending;        /* what ended loading early */
-	struct err_note failure;        /* what the last call ended with, and every further one will */
+	struct sig_hash entries; /* of the index as it should be */
+	struct sig_hash index;   /* and as it is */
+	struct err_note pending; /* what ended loading early */
+	struct err_note failure; /* what the last call ended with, and every further one will */
 
-	/* seekable: the data frames, and where the ones of tensor t begin: slice_of[t] to slice_of[t + 1] */
+	/* seekable: the data frames, and where the ones of tensor t begin: slice_of[t] to
+	 * slice_of[t + 1] */
 	struct entry *entry;
 	uint64_t *slice_of;
 };

@@ -143,7 +143,8 @@ static void measure(struct report *r, const struct tensors *ts)
 
 /* ---- one file ---- */
 
-static void head_text(struct report *r, const struct frame_reader *f, const char *print, const char *signer)
+static void head_text(
+	struct report *r, const struct frame_reader *f, const char *print, const char *signer)
 {
 	static const char *const titles[] = { "min", "max", "mean", "norm", "not finite", NULL };
 	const struct header *h = frame_header(f);
@@ -160,7 +161,8 @@ static void head_text(struct report *r, const struct frame_reader *f, const char
 		put_titles(r, titles);
 }
 
-static void head_json(struct report *r, const struct frame_reader *f, const char *print, const char *signer)
+static void head_json(
+	struct report *r, const struct frame_reader *f, const char *print, const char *signer)
 {
 	const struct header *h = frame_header(f);
 
@@ -191,7 +193,8 @@ int report_head(struct report *r, const struct frame_reader *f, const char *sign
 int report_tensor(struct report *r, const struct tensor *t, const struct tally *y)
 {
 	bool none = y->n == y->strange;
-	bool ids = t->dtype != DTYPE_F32 && !r->json; /* a mean of token ids tells a person nothing */
+	bool ids =
+		t->dtype != DTYPE_F32 && !r->json; /* a mean of token ids tells a person nothing */
 
 	put_tensor(r, t);
 	put_number(r, "min", none ? NAN : y->min);
@@ -251,7 +254,8 @@ static void diff_keys(struct report *r, const struct conf *a, const struct conf 
 
 int report_diff_head(struct report *r, const struct frame_reader *a, const struct frame_reader *b)
 {
-	static const char *const titles[] = { "differ", "max |a-b|", "|a-b|", "cosine", "not finite", NULL };
+	static const char *const titles[] = { "differ", "max |a-b|", "|a-b|", "cosine",
+		"not finite", NULL };
 	const struct header *x = frame_header(a), *y = frame_header(b);
 
 	measure(r, &x->tensors);

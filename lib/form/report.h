@@ -30,7 +30,8 @@ int report_tensor(struct report *r, const struct tensor *t, const struct tally *
 int report_end(struct report *r, const struct frame_reader *f, const digest *content) ERR_MUST;
 
 /* Tells the keys that differ. */
-int report_diff_head(struct report *r, const struct frame_reader *a, const struct frame_reader *b) ERR_MUST;
+int report_diff_head(
+	struct report *r, const struct frame_reader *a, const struct frame_reader *b) ERR_MUST;
 int report_diff_tensor(struct report *r, const struct tensor *t, const struct contrast *c) ERR_MUST;
 /* differ: how many of n tensors do. */
 int report_diff_end(struct report *r, size_t differ, size_t n) ERR_MUST;

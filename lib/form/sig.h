@@ -35,7 +35,8 @@ void sig_hash_end(struct sig_hash *h, digest *out);
 void sig_digest(digest *out, const void *bytes, size_t n);
 
 int sig_generate(struct sig_secret *s) ERR_MUST;
-int sig_from_seed(struct sig_secret *s, const uint8_t seed[SIG_SEED]) ERR_MUST; /* refuses all-zero */
+/* Refuses all zeros. */
+int sig_from_seed(struct sig_secret *s, const uint8_t seed[SIG_SEED]) ERR_MUST;
 void sig_secret_wipe(struct sig_secret *s);
 void sig_sign(uint8_t seal[SIG_SEAL], const digest *d, const struct sig_secret *s);
 bool sig_verify(const uint8_t seal[SIG_SEAL], const digest *d, const struct sig_public *p);

@@ -53,8 +53,8 @@ static int same(double x, double y)
 	return x == y || (isnan(x) && isnan(y));
 }
 
-void contrast_add(struct contrast *c, const struct tensor *t, const struct frame_slice *a, uint32_t i,
-	const struct frame_slice *b, uint32_t j, uint32_t m)
+void contrast_add(struct contrast *c, const struct tensor *t, const struct frame_slice *a,
+	uint32_t i, const struct frame_slice *b, uint32_t j, uint32_t m)
 {
 	for (uint32_t k = 0; k < m; k++) {
 		double rest_x, rest_y, d;

@@ -31,7 +31,8 @@ static int open_packer(void **out, const struct setting *settings, size_t n)
 	for (size_t i = 0; i < n; i++)
 		if (ZSTD_isError(ZSTD_CCtx_setParameter(c, settings[i].name, settings[i].value))) {
 			ZSTD_freeCCtx(c);
-			return err_set(ERR_DATA, "zstd: does not know parameter %d", (int)settings[i].name);
+			return err_set(ERR_DATA, "zstd: does not know parameter %d",
+				(int)settings[i].name);
 		}
 	*out = c;
 	return 0;
@@ -53,13 +54,15 @@ int zs_pack(struct zs *z, void *out, size_t *out_n, const void *in, size_t n)
 }
 
 /*
- * In a byte plane some bytes are frequent, but their order means little. A search for matches finds short
- * ones by accident, which cost more bits than they save: the smallest table and the longest least match
- * leave it to find runs. And where a plane ends the entropy coder starts anew, instead of making one
- * code for noise and order together. Normal weights come out at 26.7 bits, a small model's at 0.94 of what level
- * 1 makes of them, at twice its speed, and unpack up to three times as fast.
+ * In a byte plane some bytes are frequent, but their order means little. A search for matches finds
+ * short ones by accident, which cost more bits than they save: the smallest table and the longest
+ * least match leave it to find runs. And where a plane ends the entropy coder starts anew, instead
+ * of making one code for noise and order together. Normal weights come out at 26.7 bits, a small
+ * model's at 0.94 of what level 1 makes of them, at twice its speed, and unpack up to three times
+ * as fast.
  */
-int zs_pack_planes(struct zs *z, void *out, size_t *out_n, const void *in, size_t n, size_t head, size_t plane)
+int zs_pack_planes(
+	struct zs *z, void *out, size_t *out_n, const void *in, size_t n, size_t head, size_t plane)
 {
 	static const struct setting planes[] = {
 		{ ZSTD_c_compressionLevel, 1 },
@@ -72,7 +75,8 @@ int zs_pack_planes(struct zs *z, void *out, size_t *out_n, const void *in, size_
 	size_t rest = 0;
 	int rc;
 
-	if (!z->planes && (rc = open_packer(&z->planes, planes, sizeof planes / sizeof planes[0])) < 0)
+	if (!z->planes &&
+		(rc = open_packer(&z->planes, planes, sizeof planes / sizeof planes[0])) < 0)
 		return rc;
 	ZSTD_CCtx_reset(z->planes, ZSTD_reset_session_only);
 	ZSTD_CCtx_setPledgedSrcSize(z->planes, n);
@@ -80,10 +84,12 @@ int zs_pack_planes(struct zs *z, void *out, size_t *out_n, const void *in, size_
 		ZSTD_inBuffer from = { (const char *)in + at, (end < n ? end : n) - at, 0 };
 
 		/* What is left to flush after a call is what had no room. */
-		rest = ZSTD_compressStream2(z->planes, &to, &from, end < n ? ZSTD_e_flush : ZSTD_e_end);
+		rest = ZSTD_compressStream2(
+			z->planes, &to, &from, end < n ? ZSTD_e_flush : ZSTD_e_end);
 	}
 	if (rest != 0)
-		return err_set(ERR_DATA, "zstd: %s", ZSTD_isError(rest) ? ZSTD_getErrorName(rest) : "no room");
+		return err_set(ERR_DATA, "zstd: %s",
+			ZSTD_isError(rest) ? ZSTD_getErrorName(rest) : "no room");
 	*out_n = to.pos;
 	return 0;
 }
@@ -117,7 +123,8 @@ int zs_unpack(struct zs *z, void *out, size_t n, const void *in, size_t in_n)
 		return err_nomem();
 	if ((rc = zs_is_one_frame(in, in_n, n)) < 0)
 		return rc;
-	/* In one shot zstd decodes straight into `out`: no window is allocated, whatever it asks for. */
+	/* In one shot zstd decodes straight into `out`: no window is allocated, whatever it asks
+	 * for. */
 	got = ZSTD_decompressDCtx(z->unpack, out, n, in, in_n);
 	if (ZSTD_isError(got))
 		return err_set(ERR_DATA, "zstd: %s", ZSTD_getErrorName(got));

@@ -23,9 +23,9 @@
 #define ROUNDS 7
 
 enum { SHUFFLE, UNSHUFFLE, PACK, UNPACK, HASH, WRITE1, WRITE2, READ1, READ2, RANDOM1, PARTS };
-static const char *const names[PARTS] = { "byte planes, apart", "byte planes, together", "zstd", "unzstd",
-	"BLAKE2b", "write, 1 thread", "write, 2 threads", "read, 1 thread", "read, 2 threads",
-	"read at random, 1 thread" };
+static const char *const names[PARTS] = { "byte planes, apart", "byte planes, together", "zstd",
+	"unzstd", "BLAKE2b", "write, 1 thread", "write, 2 threads", "read, 1 thread",
+	"read, 2 threads", "read at random, 1 thread" };
 
 static struct bench {
 	float *value, *again;
@@ -73,13 +73,15 @@ static void prepare(void)
 static void shuffle(void)
 {
 	for (size_t i = 0; i < SLICES; i++)
-		codec_encode(&b.tensor, b.planes + i * SLICE_BYTES, b.value + i * FRAME_ELEMS, NULL, FRAME_ELEMS);
+		codec_encode(&b.tensor, b.planes + i * SLICE_BYTES, b.value + i * FRAME_ELEMS, NULL,
+			FRAME_ELEMS);
 }
 
 static void unshuffle(void)
 {
 	for (size_t i = 0; i < SLICES; i++)
-		codec_decode(&b.tensor, b.again + i * FRAME_ELEMS, NULL, b.planes + i * SLICE_BYTES, FRAME_ELEMS);
+		codec_decode(&b.tensor, b.again + i * FRAME_ELEMS, NULL, b.planes + i * SLICE_BYTES,
+			FRAME_ELEMS);
 }
 
 static void pack(void)
@@ -190,7 +192,8 @@ int main(void)
 	printf("%-26s %8s\n", "f32, normal(0, 0.02)", "GB/s");
 	for (int part = 0; part < PARTS; part++) {
 		qsort(seconds[part], ROUNDS, sizeof(double), ascending);
-		speed[part] = (double)BYTES * (part < WRITE1 ? 1 : TENSORS) / seconds[part][ROUNDS / 2] / 1e9;
+		speed[part] = (double)BYTES * (part < WRITE1 ? 1 : TENSORS) /
+			seconds[part][ROUNDS / 2] / 1e9;
 		printf("%-26s %8.2f\n", names[part], speed[part]);
 	}
 	slowest = speed[PACK] < speed[HASH] ? speed[PACK] : speed[HASH];

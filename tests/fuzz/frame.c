@@ -1,6 +1,6 @@
 /*
- * frame - both readers of sealed files, and what dl-show makes of what they hand out. The first byte says
- * how the rest becomes a file:
+ * frame - both readers of sealed files, and what dl-show makes of what they hand out. The first
+ * byte says how the rest becomes a file:
  *
  *     even   as it is
  *     1 mod 4   with key, seals and trailer made good, so that payloads are reached

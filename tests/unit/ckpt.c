@@ -5,7 +5,8 @@
 #include "form/ckpt.h"
 #include "unit.h"
 
-static struct frame_reader *written(const struct header *h, const float *value, const float *rest, int *fd)
+static struct frame_reader *written(
+	const struct header *h, const float *value, const float *rest, int *fd)
 {
 	uint8_t seed[SIG_SEED] = { 1 };
 	struct frame_writer *w;
@@ -86,7 +87,8 @@ static void test_integers(void)
 
 	add(&h, "ids", DTYPE_U8, ENC_PLAIN, 1);
 	CHECK(sig_from_seed(&key, seed) == 0);
-	CHECK(frame_create(&w, fd, &h, &key, NULL) == 0 && frame_write_int(w, "x", 1) == 0 && frame_finish(w, NULL) == 0);
+	CHECK(frame_create(&w, fd, &h, &key, NULL) == 0 && frame_write_int(w, "x", 1) == 0 &&
+		frame_finish(w, NULL) == 0);
 	frame_writer_free(w);
 	lseek(fd, 0, SEEK_SET);
 	CHECK(frame_open(&r, fd, "x.tok", NULL, NULL) == 0);

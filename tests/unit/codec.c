@@ -93,7 +93,8 @@ static void test_layout(void)
 
 static void test_bf16(void)
 {
-	/* Half way goes to even; beyond the largest goes to infinity; NaN stays NaN, whatever its bits. */
+	/* Half way goes to even; beyond the largest goes to infinity; NaN stays NaN, whatever its
+	 * bits. */
 	static const uint32_t pairs[][2] = {
 		{ 0x3f808000, 0x3f800000 }, { 0x3f818000, 0x3f820000 }, { 0x3f808001, 0x3f810000 },
 		{ 0x3f807fff, 0x3f800000 }, { 0x7f7fffff, 0x7f800000 }, { 0xff800000, 0xff800000 },

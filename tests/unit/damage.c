@@ -1,4 +1,5 @@
-/* damage - what readers of sealed files make of files that were damaged on the way or put together from parts. */
+/* damage - what readers of sealed files make of files that were damaged on the way or put together
+ * from parts. */
 #include "forge.h"
 
 static void test_good(struct forge *f)
@@ -22,8 +23,8 @@ static void test_truncated(struct forge *f)
 	CHECK_SAYS("x: frame 2: truncated");
 }
 
-/* A reader of all refuses every flip; one that picks, those in what it uses: not the seals of frames that
- * the index vouches for. */
+/* A reader of all refuses every flip; one that picks, those in what it uses: not the seals of
+ * frames that the index vouches for. */
 static void test_flipped_bits(struct forge *f)
 {
 	uint8_t *bytes = (uint8_t *)f->bytes.data;
@@ -40,7 +41,8 @@ static void test_flipped_bits(struct forge *f)
 }
 
 /* Frames of a, and from 100 on of b, in another order; -1 ends the list. The trailer is that of a. */
-static void check_order(const struct forge *a, const struct forge *b, const int *order, const char *what)
+static void check_order(
+	const struct forge *a, const struct forge *b, const int *order, const char *what)
 {
 	struct buf bytes = BUF_INIT;
 
@@ -54,8 +56,10 @@ static void check_order(const struct forge *a, const struct forge *b, const int 
 	CHECK(buf_add(&bytes, a->bytes.data + a->start[a->frames], CHAIN_TRAILER) == 0);
 	CHECK(stream(bytes.data, bytes.len) == ERR_AUTH);
 	CHECK_SAYS(what);
-	/* one that picks takes another's frame for what it is: the same bytes, for which the index vouches */
-	CHECK(seek(bytes.data, bytes.len) == ERR_AUTH || (b != a && b->key.seed[0] != a->key.seed[0]));
+	/* one that picks takes another's frame for what it is: the same bytes, for which the index
+	 * vouches */
+	CHECK(seek(bytes.data, bytes.len) == ERR_AUTH ||
+		(b != a && b->key.seed[0] != a->key.seed[0]));
 	buf_release(&bytes);
 }
 
@@ -64,7 +68,8 @@ static void test_rearranged(const struct forge *f)
 	static const int dropped[] = { 0, 1, 3, 4, 5, -1 }, doubled[] = { 0, 1, 2, 2, 3, 4, 5, -1 };
 	static const int swapped[] = { 0, 2, 1, 3, 4, 5, -1 }, headless[] = { 1, 2, 3, 4, 5, -1 };
 	static const int endless[] = { 0, 1, 2, 3, 4, -1 }, spliced[] = { 0, 1, 102, 3, 4, 5, -1 };
-	static const int grafted[] = { 100, 1, 2, 3, 4, 5, -1 }, short_end[] = { 0, 1, 2, 3, 5, -1 };
+	static const int grafted[] = { 100, 1, 2, 3, 4, 5, -1 },
+			 short_end[] = { 0, 1, 2, 3, 5, -1 };
 	struct forge same_key, other_key;
 
 	/* the same header and a key that is trusted, too, but another file */
@@ -115,7 +120,9 @@ static void test_not_ours(const struct forge *f)
 	CHECK(stream("abc", 3) == ERR_DATA);
 	CHECK(stream("\x28\xb5\x2f\xfd rather short", 16) == ERR_DATA);
 	CHECK_SAYS("compressed");
-	CHECK(stream("\x89" "DLS\n\x1a\n sent as text............", 33) == ERR_AUTH);
+	CHECK(stream("\x89"
+		     "DLS\n\x1a\n sent as text............",
+		      33) == ERR_AUTH);
 	for (unsigned unit = 2; unit <= 8; unit *= 2) {
 		for (size_t i = 0; i < sizeof swapped; i++)
 			swapped[i] = (uint8_t)f->bytes.data[i ^ (unit - 1)];

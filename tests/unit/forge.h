@@ -1,6 +1,6 @@
 /*
- * forge - sealed files made frame by frame, with good seals over whatever one likes, and both readers
- * of them. For tests of what readers refuse.
+ * forge - sealed files made frame by frame, with good seals over whatever one likes, and both
+ * readers of them. For tests of what readers refuse.
  */
 #ifndef FORGE_H
 #define FORGE_H
@@ -60,15 +60,18 @@ static inline digest forge_payload(struct forge *f, const struct prelude *p, con
 
 	f->start[f->frames++] = start;
 	prelude_put(head, p);
-	CHECK(buf_add(&f->bytes, head, sizeof head) == 0 && buf_add(&f->bytes, payload, p->stored) == 0);
-	chain_hash(&h, f->chain.number, (const uint8_t *)f->bytes.data + start, f->bytes.len - start);
+	CHECK(buf_add(&f->bytes, head, sizeof head) == 0);
+	CHECK(buf_add(&f->bytes, payload, p->stored) == 0);
+	chain_hash(&h, f->chain.number, (const uint8_t *)f->bytes.data + start,
+		f->bytes.len - start);
 	chain_add(&f->chain, &h);
 	sig_sign(seal, &f->chain.c, &f->key);
 	CHECK(buf_add(&f->bytes, seal, sizeof seal) == 0);
 	return h;
 }
 
-static inline void forge_frame(struct forge *f, uint8_t kind, uint8_t flags, const void *raw, size_t n)
+static inline void forge_frame(
+	struct forge *f, uint8_t kind, uint8_t flags, const void *raw, size_t n)
 {
 	struct prelude p = { .kind = kind, .flags = flags, .raw = (uint32_t)n };
 	size_t offset = f->bytes.len, stored = zs_bound(n);
@@ -89,7 +92,8 @@ static inline void forge_header(struct forge *f, const char *header)
 }
 
 /* A data frame that claims what it is told to, and its entry of the index. */
-static inline void forge_data(struct forge *f, uint32_t tensor, uint64_t first, uint32_t count, const void *bytes, size_t n)
+static inline void forge_data(struct forge *f, uint32_t tensor, uint64_t first, uint32_t count,
+	const void *bytes, size_t n)
 {
 	struct entry e = { tensor, count, first, f->bytes.len, { { 0 } } };
 	struct prelude p = { .kind = CHAIN_DATA, .raw = (uint32_t)(BLOCK_SLICE + n) };
@@ -175,7 +179,8 @@ static inline void forge_good(struct forge *f, uint8_t seed)
 static inline int slice_is_right(const struct frame_slice *s)
 {
 	if (s->tensor == 0)
-		return s->first + s->n <= ELEMENTS && memcmp(s->value, values + s->first, s->n * sizeof *values) == 0;
+		return s->first + s->n <= ELEMENTS &&
+			memcmp(s->value, values + s->first, s->n * sizeof *values) == 0;
 	return s->tensor == 1 && s->n == 1 && *(const uint8_t *)s->elements == 7;
 }
 

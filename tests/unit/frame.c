@@ -1,4 +1,5 @@
-/* frame: sealed files written, streamed, read at random, and refused when they are not what was written. */
+/* frame: sealed files written, streamed, read at random, and refused when they are not what was
+ * written. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -48,9 +49,12 @@ static void file_close(struct file *f)
 	free(f->bytes);
 }
 
-static void add(struct header *h, const char *name, enum dtype dtype, enum encoding enc, uint64_t d0, uint64_t d1)
+static void add(struct header *h, const char *name, enum dtype dtype, enum encoding enc,
+	uint64_t d0, uint64_t d1)
 {
-	struct tensor t = { .dtype = dtype, .enc = enc, .rank = d0 ? d1 ? 2 : 1 : 0, .dim = { d0, d1 } };
+	struct tensor t = {
+		.dtype = dtype, .enc = enc, .rank = d0 ? d1 ? 2 : 1 : 0, .dim = { d0, d1 }
+	};
 
 	snprintf(t.name, sizeof t.name, "%s", name);
 	CHECK(tensors_push(&h->tensors, &t) == 0);
@@ -83,7 +87,8 @@ static float rest_at(uint64_t i)
 	return i % 5 ? 0 : 0x1p-30f;
 }
 
-static void write_tensor(struct frame_writer *w, const struct tensor *t, uint32_t index, size_t step)
+static void write_tensor(
+	struct frame_writer *w, const struct tensor *t, uint32_t index, size_t step)
 {
 	float *value = malloc(t->count * sizeof *value), *rest = malloc(t->count * sizeof *rest);
 	uint8_t *u8 = malloc(t->count);
@@ -103,7 +108,8 @@ static void write_tensor(struct frame_writer *w, const struct tensor *t, uint32_
 		else if (t->dtype == DTYPE_U32)
 			CHECK(frame_write_int(w, u32 + at, n) == 0);
 		else
-			CHECK(frame_write(w, value + at, t->enc == ENC_F32R ? rest + at : NULL, n) == 0);
+			CHECK(frame_write(w, value + at, t->enc == ENC_F32R ? rest + at : NULL,
+				      n) == 0);
 	}
 	free(value);
 	free(rest);
@@ -111,7 +117,8 @@ static void write_tensor(struct frame_writer *w, const struct tensor *t, uint32_
 	free(u32);
 }
 
-static struct file write_file(const struct header *h, uint8_t seed, size_t step, struct pool *pool, digest *id)
+static struct file write_file(
+	const struct header *h, uint8_t seed, size_t step, struct pool *pool, digest *id)
 {
 	struct sig_secret key = secret(seed);
 	int fd = memfd_create("frame", 0);
@@ -139,7 +146,8 @@ static bool slice_is_right(const struct header *h, const struct frame_slice *s)
 		if (t->dtype == DTYPE_U8)
 			right = right && ((const uint8_t *)s->elements)[k] == (uint8_t)(i * 3);
 		else if (t->dtype == DTYPE_U32)
-			right = right && ((const uint32_t *)s->elements)[k] == (uint32_t)(i * 99991);
+			right = right &&
+				((const uint32_t *)s->elements)[k] == (uint32_t)(i * 99991);
 		else
 			right = right && s->value[k] == value_at(s->tensor, i);
 		if (t->enc == ENC_F32R)
@@ -164,7 +172,8 @@ static int stream(struct frame_reader *r, const struct header *h, uint64_t *elem
 	return rc;
 }
 
-static void check_streaming(const struct file *f, const struct header *h, struct pool *pool, const digest *want)
+static void check_streaming(
+	const struct file *f, const struct header *h, struct pool *pool, const digest *want)
 {
 	struct frame_reader *r;
 	uint64_t elements;
@@ -206,7 +215,8 @@ static void check_random(const struct file *f, const struct header *h, const dig
 			count += s.n;
 		}
 		CHECK(count == h->tensors.v[t].count);
-		for (uint64_t at = 0; at < h->tensors.v[t].count; at += 1 + h->tensors.v[t].count / 3) {
+		for (uint64_t at = 0; at < h->tensors.v[t].count;
+			at += 1 + h->tensors.v[t].count / 3) {
 			CHECK(frame_slice_with(r, scratch, t, at, &s) == 0);
 			CHECK(s.first <= at && at < s.first + s.n);
 		}

@@ -1,6 +1,6 @@
 /*
- * malice - what readers of sealed files make of files that a signer whom they trust made with malice: every
- * seal is good, and what it covers is not.
+ * malice - what readers of sealed files make of files that a signer whom they trust made with
+ * malice: every seal is good, and what it covers is not.
  */
 #include "forge.h"
 
@@ -273,7 +273,8 @@ static void test_final(void)
 	refused(&f, "x: frame 4: final frame does not agree");
 }
 
-/* Index and final frame agree with each other, so that only their lengths can save a seekable reader. */
+/* Index and final frame agree with each other, so that only their lengths can save a seekable
+ * reader. */
 static void test_huge_counts(void)
 {
 	struct forge f;

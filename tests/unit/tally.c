@@ -6,9 +6,9 @@
 #include "form/tally.h"
 #include "unit.h"
 
-static const struct tensor f32 = { .name = "a", .dtype = DTYPE_F32, .enc = ENC_F32, .rank = 1, .dim = { 6 }, .count = 6 };
-static const struct tensor f32r = { .name = "a", .dtype = DTYPE_F32, .enc = ENC_F32R, .rank = 1, .dim = { 6 }, .count = 6 };
-static const struct tensor u16 = { .name = "a", .dtype = DTYPE_U16, .enc = ENC_PLAIN, .rank = 1, .dim = { 6 }, .count = 6 };
+static const struct tensor f32 = { "a", DTYPE_F32, ENC_F32, 1, { 6 }, 6 };
+static const struct tensor f32r = { "a", DTYPE_F32, ENC_F32R, 1, { 6 }, 6 };
+static const struct tensor u16 = { "a", DTYPE_U16, ENC_PLAIN, 1, { 6 }, 6 };
 
 static void test_tally(void)
 {
@@ -79,7 +79,8 @@ static int same(digest a, digest b)
 
 static void test_content(void)
 {
-	float value[6] = { 1, 2, 3, 4, 5, 6 }, other[6] = { 1, 2, 3, 4, 5, 7 }, zero[6] = { 0 }, rest[6] = { 0, 0, 0, 0, 0, 1 };
+	float value[6] = { 1, 2, 3, 4, 5, 6 }, other[6] = { 1, 2, 3, 4, 5, 7 };
+	float zero[6] = { 0 }, rest[6] = { 0, 0, 0, 0, 0, 1 };
 	digest d = content_of(&f32, value, NULL, 2);
 	char hex[65];
 
@@ -88,7 +89,8 @@ static void test_content(void)
 	CHECK(same(d, content_of(&f32r, value, zero, 3)));
 	CHECK(!same(d, content_of(&f32r, value, rest, 3)));
 	CHECK(same(content_of(&f32r, value, rest, 3), content_of(&f32r, value, rest, 1)));
-	/* python3: hashlib.blake2b(b"a f32 6\n" + struct.pack("<6f", 1, 2, 3, 4, 5, 6), digest_size=32) */
+	/* python3: hashlib.blake2b(b"a f32 6\n" + struct.pack("<6f", 1, 2, 3, 4, 5, 6),
+	 * digest_size=32) */
 	sig_hex(hex, d.b, sizeof d.b);
 	CHECK_STR(hex, "ba95469138dcb14d13f6da283ee4d207dd6d3d6908b9f932a0ec3238d26807d0");
 }
