@@ -19,8 +19,7 @@
  * the trailer a seekable reader verifies the final frame, through it the index, and then any frame
  * in any order.
  *
- * A file's identity is its last C. Files are reproducible: same header, values and key, same bytes
- * (the file id of design.md is therefore derived, not random; the chain already keeps files apart).
+ * A file's identity is its last C. Files are reproducible: same header, values and key, same bytes.
  *
  * Errors of the reader begin with the name of the file, those of the writer do not. ERR_AUTH:
  * damaged, cut, put together from parts, not signed by somebody trusted. ERR_DATA: not a dl file,
@@ -47,7 +46,6 @@
 #define FRAME_ELEMS 245760
 #define FRAME_ELEMS_PAIR (FRAME_ELEMS / 2) /* f32r: 8 bytes an element */
 #define FRAME_BYTES_INT 32768
-#define FRAME_RAW 1048576
 size_t frame_slice_elems(const struct tensor *t); /* how many elements a full slice of t has */
 
 /* ---- writing ---- */
