@@ -125,9 +125,14 @@ int block_load(struct block *b, int fd, bool at)
 	return (size_t)got == more ? 1 : err_set(ERR_AUTH, "truncated: ends inside the frame");
 }
 
+bool block_sealed(const struct block *b, const digest *c, const struct sig_public *signer)
+{
+	return sig_verify(b->image + CHAIN_PRELUDE + b->p.stored, c, signer);
+}
+
 int block_open(struct block *b, struct zs *zs, const struct sig_public *signer)
 {
-	if (!sig_verify(b->image + CHAIN_PRELUDE + b->p.stored, &b->c, signer))
+	if (!block_sealed(b, &b->c, signer))
 		return err_set(ERR_AUTH, "seal does not verify");
 	return block_unpack(b, zs);
 }

@@ -46,6 +46,8 @@ int block_store(const struct block *b, int fd) ERR_MUST;
  * there; nothing is verified yet. */
 int block_load(struct block *b, int fd, bool at) ERR_MUST;
 void block_hash(struct block *b);
+/* Is the seal one of C by the signer? */
+bool block_sealed(const struct block *b, const digest *c, const struct sig_public *signer);
 /* Verifies the seal and unpacks. From here on the contents are the signer's. */
 int block_open(struct block *b, struct zs *zs, const struct sig_public *signer) ERR_MUST;
 /* Unpacks a block whose h is known to be right. */

@@ -103,6 +103,9 @@ uint64_t frame_bytes(const struct frame_reader *r); /* read so far, or file size
  * each with its own frame_scratch; every read is verified by its h. Works on a reader fresh from
  * frame_open or after its end. */
 int frame_seekable(struct frame_reader *r) ERR_MUST;
+/* From now on random access checks each frame's own seal, too, at the price of one signature. Values
+ * are authentic without; but damage to the seal itself would go unnoticed. */
+int frame_strict(struct frame_reader *r) ERR_MUST;
 uint32_t frame_slices(const struct frame_reader *r, uint32_t tensor);
 struct frame_scratch;
 int frame_scratch_new(struct frame_scratch **out) ERR_MUST;

@@ -215,6 +215,7 @@ void frame_reader_free(struct frame_reader *r)
 	ledger_release(&r->ledger);
 	free(r->entry);
 	free(r->slice_of);
+	free(r->sealed);
 	free(r->name);
 	free(r);
 }

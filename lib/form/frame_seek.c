@@ -160,19 +160,38 @@ static int read_index(struct frame_reader *r, struct frame_scratch *s, const str
 	return 0;
 }
 
+/* The seal of a frame that was verified by its h. */
+static int check_seal(const struct frame_reader *r, struct frame_scratch *s, uint64_t number,
+	uint64_t offset, const digest *c)
+{
+	int rc = load(r, &s->block, number, offset);
+
+	if (rc == 0 && !block_sealed(&s->block, c, &r->signer))
+		rc = err_set(ERR_AUTH, "seal does not verify");
+	return rc < 0 ? reader_error(r, rc, number) : 0;
+}
+
 /* All h are known now: do they lead to the C that was signed last? Then this reader and a streaming
  * one see the same file, whoever made it. */
-static int check_chain(const struct frame_reader *r, const struct ledger *l, const digest *before)
+static int check_chain(const struct frame_reader *r, struct frame_scratch *s,
+	const struct ledger *l, const digest *before)
 {
 	struct chain chain;
+	int rc = 0;
 
 	chain_start(&chain, &r->signer);
 	for (uint64_t i = 0; i < l->headers; i++)
 		chain_add(&chain, &l->marks[i].h);
 	for (uint64_t i = 0; i < l->data; i++)
 		chain_add(&chain, &r->entry[i].h);
-	for (uint64_t i = 0; i < l->indexes; i++)
-		chain_add(&chain, &l->marks[l->headers + i].h);
+	for (uint64_t i = 0; i < l->indexes && rc == 0; i++) {
+		const struct mark *m = &l->marks[l->headers + i];
+
+		chain_add(&chain, &m->h);
+		rc = check_seal(r, s, l->headers + l->data + i, m->offset, &chain.c);
+	}
+	if (rc < 0)
+		return rc;
 	if (memcmp(chain.c.b, before->b, SIG_DIGEST) != 0)
 		return err_set(ERR_AUTH, "%s: damaged: its frames are not one chain", r->name);
 	return 0;
@@ -189,7 +208,7 @@ static int load_tables(struct frame_reader *r, struct frame_scratch *s)
 	if ((rc = read_final(r, s, &t, &l)) < 0)
 		reader_error(r, rc, t.number);
 	else if ((rc = read_index(r, s, &l)) == 0)
-		rc = check_chain(r, &l, &t.before);
+		rc = check_chain(r, s, &l, &t.before);
 	ledger_release(&l);
 	return rc;
 }
@@ -218,6 +237,27 @@ int frame_seekable(struct frame_reader *r)
 	return 0;
 }
 
+int frame_strict(struct frame_reader *r)
+{
+	uint64_t n = r->slice_of ? r->slice_of[r->header.tensors.n] : 0;
+	struct chain chain;
+
+	if (!r->entry)
+		return err_set(ERR_USAGE, "%s: not opened for random access", r->name);
+	if (r->sealed)
+		return 0;
+	if (!(r->sealed = calloc((size_t)n + 1, sizeof *r->sealed)))
+		return err_nomem();
+	chain_start(&chain, &r->signer);
+	for (uint64_t i = 0; i < r->ledger.headers; i++)
+		chain_add(&chain, &r->ledger.marks[i].h);
+	for (uint64_t i = 0; i < n; i++) {
+		chain_add(&chain, &r->entry[i].h);
+		r->sealed[i] = chain.c;
+	}
+	return 0;
+}
+
 uint32_t frame_slices(const struct frame_reader *r, uint32_t tensor)
 {
 	if (!r->entry || tensor >= r->header.tensors.n)
@@ -231,8 +271,10 @@ static int read_slice(const struct frame_reader *r, struct frame_scratch *s, con
 	uint64_t number = r->ledger.headers + (uint64_t)(e - r->entry);
 	int rc;
 
-	if ((rc = load_known(r, s, number, e->offset, &e->h)) == 0 &&
-		(rc = block_decode(&s->block, &r->header.tensors)) == 0 &&
+	if ((rc = load_known(r, s, number, e->offset, &e->h)) == 0 && r->sealed &&
+		!block_sealed(&s->block, &r->sealed[e - r->entry], &r->signer))
+		rc = err_set(ERR_AUTH, "seal does not verify");
+	if (rc == 0 && (rc = block_decode(&s->block, &r->header.tensors)) == 0 &&
 		(have->tensor != e->tensor || have->first != e->first || have->n != e->count))
 		rc = err_set(ERR_DATA, "not the slice that the index announces");
 	return rc < 0 ? reader_error(r, rc, number) : 0;

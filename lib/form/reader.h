@@ -37,6 +37,7 @@ struct frame_reader {
 	 * slice_of[t + 1] */
 	struct entry *entry;
 	uint64_t *slice_of;
+	digest *sealed; /* C of each data frame, when seals are to be checked; else NULL */
 };
 
 /* Marks an error with frame number and file name. */
