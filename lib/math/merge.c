@@ -124,43 +124,22 @@ static void add_lanes(double sum[restrict LANES], const float x[restrict LANES],
 		sum[j] += c * x[j];
 }
 
-static void add_pair_lanes(double sum[restrict LANES], const float x[restrict LANES],
-	const float r[restrict LANES], double c)
-{
-	for (size_t j = 0; j < LANES; j++)
-		sum[j] += c * ((double)x[j] + r[j]);
-}
-
-static void add_one(double *sum, const float *x, double c, size_t n)
+void merge_add(double *sum, const float *value, double c, size_t n)
 {
 	size_t i = 0;
 
 	for (; n - i >= LANES; i += LANES)
-		add_lanes(sum + i, x + i, c);
+		add_lanes(sum + i, value + i, c);
 	for (; i < n; i++)
-		sum[i] += c * x[i];
+		sum[i] += c * value[i];
 }
 
-static void add_pair(double *sum, const float *x, const float *r, double c, size_t n)
+void merge_split(float *value, float *rest, const double *sum, size_t n)
 {
-	size_t i = 0;
-
-	for (; n - i >= LANES; i += LANES)
-		add_pair_lanes(sum + i, x + i, r + i, c);
-	for (; i < n; i++)
-		sum[i] += c * ((double)x[i] + r[i]);
-}
-
-void merge_add(double *sum, double *sum_rest, const float *value, const float *rest, double c,
-	size_t n)
-{
-	if (rest && !sum_rest) {
-		add_pair(sum, value, rest, c, n);
-		return;
+	for (size_t i = 0; i < n; i++) {
+		value[i] = (float)sum[i];
+		rest[i] = (float)(sum[i] - value[i]);
 	}
-	add_one(sum, value, c, n);
-	if (rest)
-		add_one(sum_rest, rest, c, n);
 }
 
 double merge_sum2(const double *sum, size_t n)
@@ -198,18 +177,18 @@ double merge_dot(const float *value, const double *sum, size_t n)
  * The parts of D are taken off one after the other, and the term of v not at all when it is zero:
  * with one answer these are the very operations that its delta was made to undo.
  */
-void merge_step(float *out, float *v, const float *x, const double *sum, const double *sum_rest,
-	double scale, const struct merge_outer *o, size_t n)
+void merge_step(float *out, float *v_out, const float *x, const float *v, const float *value,
+	const float *rest, double scale, const struct merge_outer *o, size_t n)
 {
 	double eta = o->eta, mu = o->mu;
 
 	for (size_t i = 0; i < n; i++) {
-		double d = scale * sum[i], r = sum_rest ? scale * sum_rest[i] : 0;
+		double d = scale * value[i], r = scale * rest[i];
 		double next = mu * v[i] + (d + r), y = (x[i] - eta * d) - eta * r;
 
 		if (mu != 0)
 			y -= eta * (mu * next);
 		out[i] = (float)y;
-		v[i] = (float)next;
+		v_out[i] = (float)next;
 	}
 }

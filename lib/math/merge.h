@@ -11,9 +11,10 @@
  *            direction vanishes, and one answer alone is itself.  (Decoupled DiLoCo, 2604.21428)
  *   outer:   v <- mu v + D;  x <- x - eta (D + mu v)             (Nesterov SGD; DiLoCo, 2311.08105)
  *
- * Both rules are one sum of c_m D_m with coefficients of the rule, times one scale a tensor. A value
- * may come in two parts, value + rest (encoding f32r); a single answer's parts are summed apart, so
- * that base - delta gives the learner's parameters back exactly.
+ * Both rules are one sum of c_m D_m with coefficients of the rule, times one scale a tensor. Such a
+ * sum is kept as two floats, value + rest. A delta that comes as two floats itself (encoding f32r) is
+ * kept as it is when it is the only one, so that base - delta gives the learner's parameters back
+ * exactly; among several its rest, below half an ulp, counts for nothing.
  */
 #ifndef MERGE_H
 #define MERGE_H
@@ -44,18 +45,21 @@ bool merge_rda_scale(double *scale, const double *share, const double *norm, siz
 	double direction);
 
 void merge_clear(double *sum, size_t n); /* to -0, to which adding changes nothing, not even a sign */
-/* sum += c * (value + rest); with sum_rest, c * rest is added there instead. rest may be NULL. */
-void merge_add(double *sum, double *sum_rest, const float *value, const float *rest, double c,
-	size_t n);
+void merge_add(double *sum, const float *value, double c, size_t n); /* sum += c * value */
+/* sum as value + rest, to 48 bits. */
+void merge_split(float *value, float *rest, const double *sum, size_t n);
 double merge_sum2(const double *sum, size_t n); /* sum of squares */
 double merge_dot(const float *value, const double *sum, size_t n);
 
 struct merge_outer {
 	double eta, mu;
 };
-/* out = x - eta (D + mu v) after v <- mu v + D, with D = scale * (sum + sum_rest); sum_rest may be
- * NULL. With scale 1, eta 1, mu 0 it is x - sum - sum_rest in double, rounded once. */
-void merge_step(float *out, float *v, const float *x, const double *sum, const double *sum_rest,
-	double scale, const struct merge_outer *o, size_t n);
+/*
+ * out = x - eta (D + mu v_out), v_out = mu v + D, with D = scale * (value + rest). With scale 1, eta 1,
+ * mu 0 it is x - value - rest in double, rounded once. out and v_out may be the arrays of value and
+ * rest, element on element.
+ */
+void merge_step(float *out, float *v_out, const float *x, const float *v, const float *value,
+	const float *rest, double scale, const struct merge_outer *o, size_t n);
 
 #endif

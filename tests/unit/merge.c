@@ -12,7 +12,7 @@
 #define M 5
 
 static float delta[M][N], rest[M][N];
-static double sum[N], sum_rest[N];
+static double sum[N];
 
 static void fill(float *x, uint64_t stream, float sigma, size_t n)
 {
@@ -86,11 +86,11 @@ static void unsound_values(void)
 static void step_once(float *x, float *v, float d, double eta, double mu)
 {
 	struct merge_outer o = { eta, mu };
-	double s = d;
-	float out;
+	float none = 0, out, v_out;
 
-	merge_step(&out, v, x, &s, NULL, 1, &o, 1);
+	merge_step(&out, &v_out, x, v, &d, &none, 1, &o, 1);
 	*x = out;
+	*v = v_out;
 }
 
 static void golden_steps(void)
@@ -128,10 +128,7 @@ static void one_answer_is_itself(void)
 	}
 	base[0] = 0, local[0] = FLT_TRUE_MIN, base[1] = -0.0f, local[1] = 1, local[2] = base[2];
 	codec_difference(value, left, base, local, N);
-	merge_clear(sum, N);
-	merge_clear(sum_rest, N);
-	merge_add(sum, sum_rest, value, left, 1, N);
-	merge_step(out, v, base, sum, sum_rest, 1, &o, N);
+	merge_step(out, v, base, v, value, left, 1, &o, N);
 	for (size_t i = 0; i < N; i++)
 		wrong += memcmp(&out[i], &local[i], sizeof out[i]) != 0;
 	CHECK(wrong == 0);
@@ -143,7 +140,7 @@ static void clear_is_neutral(void)
 	double s[2];
 
 	merge_clear(s, 2);
-	merge_add(s, NULL, x, NULL, 1, 2);
+	merge_add(s, x, 1, 2);
 	CHECK(signbit(s[0]) && !signbit(s[1]));
 }
 
@@ -194,7 +191,7 @@ static bool merged(double *scale, enum merge_rule rule, const double *w, size_t 
 	merge_coefs(c, rule, share, norm, m);
 	merge_clear(sum, N);
 	for (size_t k = 0; k < m; k++)
-		merge_add(sum, NULL, delta[k], NULL, c[k], N);
+		merge_add(sum, delta[k], c[k], N);
 	*scale = 1;
 	if (rule == MERGE_RDA)
 		ok = merge_rda_scale(scale, share, norm, m, sqrt(merge_sum2(sum, N)));
@@ -260,20 +257,28 @@ static void rda_without_a_direction(void)
 	CHECK(merged(&scale, MERGE_RDA, w, 2) && scale == 0); /* nothing at all is no change */
 }
 
-static void rest_counts_when_folded(void)
+static void split_keeps_the_sum(void)
 {
-	double together[N];
+	float value[N], left[N], v[N] = { 0 }, x[N], apart[N], v_apart[N];
+	struct merge_outer o = { 0.7, 0.9 };
 
 	fill(delta[0], 50, 1, N);
-	fill(rest[0], 51, 1e-9f, N);
+	fill(delta[1], 51, 1e-3f, N);
+	fill(x, 52, 1, N);
 	merge_clear(sum, N);
-	merge_clear(sum_rest, N);
-	merge_clear(together, N);
-	merge_add(sum, sum_rest, delta[0], rest[0], 0.25, N);
-	merge_add(together, NULL, delta[0], rest[0], 0.25, N);
-	for (size_t i = 0; i < N; i++)
-		CHECK_NEAR(together[i], sum[i] + sum_rest[i], 1e-15);
-	CHECK_NEAR(merge_dot(delta[0], sum, N), 4 * merge_sum2(sum, N), 1e-12);
+	merge_add(sum, delta[0], 1. / 3, N);
+	merge_add(sum, delta[1], 2. / 3, N);
+	merge_split(value, left, sum, N);
+	for (size_t i = 0; i < N; i++) {
+		CHECK(fabs((double)value[i] + left[i] - sum[i]) <= ldexp(fabs(sum[i]), -47));
+		CHECK_NEAR(sum[i], (delta[0][i] + 2. * delta[1][i]) / 3, 1e-15);
+	}
+	CHECK_NEAR(merge_dot(delta[0], sum, N) / 3 + merge_dot(delta[1], sum, N) * 2 / 3,
+		merge_sum2(sum, N), 1e-12);
+	/* In place of the sum, as into other arrays. */
+	merge_step(apart, v_apart, x, v, value, left, 0.5, &o, N);
+	merge_step(value, left, x, v, value, left, 0.5, &o, N);
+	CHECK(memcmp(apart, value, sizeof apart) == 0 && memcmp(v_apart, left, sizeof left) == 0);
 }
 
 int main(void)
@@ -289,6 +294,6 @@ int main(void)
 	direct_is_the_weighted_mean();
 	rda_keeps_the_length();
 	rda_without_a_direction();
-	rest_counts_when_folded();
+	split_keeps_the_sum();
 	return unit_done("merge");
 }
