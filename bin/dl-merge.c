@@ -66,6 +66,7 @@ struct merge {
 	char (*why)[ERR_TEXT];    /* (n) */
 	size_t n;
 	struct answers answers;
+	bool merged;
 	struct lock lock;
 	struct outer outer;
 	struct output out;
@@ -92,6 +93,8 @@ static int open_base(struct merge *m, const char *path)
 		rc = frame_open(&m->base, m->base_fd, fd_name(path), &m->trust, NULL);
 	if (rc == 0)
 		rc = frame_seekable(m->base);
+	if (rc == 0)
+		rc = frame_strict(m->base);
 	if (rc == 0 && (rc = meta_read(&m->meta, frame_header(m->base))) < 0)
 		err_at(rc, "%s", fd_name(path));
 	return rc;
@@ -131,16 +134,16 @@ static int open_state(struct merge *m)
 	return atomic_open(&m->state, o.state, 0666);
 }
 
-static int read_answers(struct merge *m)
+static int open_answers(struct merge *m)
 {
-	struct answers_conf conf = { .outlier = o.outlier, .wait = o.wait, .clock = clock_monotonic() };
+	struct answers_conf conf = { .wait = o.wait, .clock = clock_monotonic() };
 	struct guard_round round;
 	int rc;
 
 	if ((rc = merging_round(&round, m->base, &m->meta)) < 0 ||
-		(rc = answers_read(&m->answers, &conf, m->in, m->n, &round, &m->trust, m->pool)) < 0)
+		(rc = answers_open(&m->answers, &conf, m->in, m->n, &round, &m->trust, m->pool)) < 0)
 		return rc;
-	answers_say(&m->answers, &say);
+	answers_settle(&m->answers);
 	return answers_enough(&m->answers, o.quorum, o.strict);
 }
 
@@ -180,6 +183,7 @@ static int write_files(struct merge *m, struct merging *g)
 	digest id;
 	int rc = merging_write(g, &checkpoint, o.state ? &state : NULL, &m->key, &say);
 
+	m->merged = rc == 0;
 	if (rc == 0 && o.state)
 		rc = outer_publish(&m->outer, &m->state);
 	if (rc == 0)
@@ -234,13 +238,13 @@ static void print_answer(FILE *to, const struct answer *a, const struct trust *t
 }
 
 /* To standard output, unless the checkpoint has taken it. */
-static void report(const struct merge *m, bool merged)
+static void report(const struct merge *m)
 {
 	FILE *to = o.output ? stdout : stderr;
 
 	fputs("file\tlearner\tsigner\ttokens\tsteps\tweight\tnorm\tcosine\tverdict\twhy\n", to);
 	for (size_t i = 0; i < m->answers.n; i++)
-		print_answer(to, &m->answers.v[i], &m->trust, merged);
+		print_answer(to, &m->answers.v[i], &m->trust, m->merged);
 }
 
 /* ---- */
@@ -263,6 +267,9 @@ static int check_options(struct merge *m, char **words, int n)
 		o.mu = 0; /* nowhere to keep it */
 	m->conf.outer = (struct merge_outer){ o.eta, o.mu };
 	m->conf.cosine = o.report;
+	m->conf.outlier = o.outlier;
+	m->conf.quorum = o.quorum;
+	m->conf.strict = o.strict;
 	if (!o.threads)
 		o.threads = (uint64_t)(pool_cpus() < THREADS ? pool_cpus() : THREADS);
 	return 0;
@@ -279,11 +286,12 @@ static int run(struct merge *m, char **words, int n)
 	if ((rc = open_base(m, words[0])) < 0 || (rc = open_deltas(m, words + 1, (size_t)n - 1)) < 0 ||
 		(rc = open_state(m)) < 0 || (rc = open_output(m)) < 0)
 		return rc;
-	rc = read_answers(m);
+	rc = open_answers(m);
 	if (rc == 0)
 		rc = merge(m);
+	answers_say(&m->answers, &say);
 	if (o.report)
-		report(m, rc == 0);
+		report(m);
 	return rc == 0 && (o.report || !o.output) ? fd_close_output() : rc;
 }
 

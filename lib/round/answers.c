@@ -8,7 +8,6 @@
 
 #include "io/fd.h"
 #include "io/spool.h"
-#include "io/wake.h"
 #include "math/merge.h"
 
 /* What the largest encoding and its frames can need for `layout`, and something for the header. */
@@ -25,13 +24,18 @@ static const char *reason(const char *name, const char *text)
 	return strncmp(text, name, n) == 0 && strncmp(text + n, ": ", 2) == 0 ? text + n + 2 : text;
 }
 
-/* The last error as a verdict on this answer; an error still when it is not the answer's fault. */
-static int refuse_for(struct answer *a, int code)
+int answers_refuse(struct answers *as, size_t i, int code)
 {
+	struct answer *a = &as->v[i];
+	enum verdict v = VERDICT_UNREADABLE;
+
 	if (code == ERR_NOMEM)
 		return code;
-	guard_refuse(a, code == ERR_AUTH ? VERDICT_NOT_AUTHENTIC :
-		code == ERR_DATA ? VERDICT_NOT_DELTA : VERDICT_UNREADABLE, "%s", reason(a->name, err_text()));
+	if (code == ERR_AUTH)
+		v = VERDICT_NOT_AUTHENTIC;
+	else if (code == ERR_DATA)
+		v = VERDICT_NOT_DELTA;
+	guard_refuse(a, v, "%s", reason(a->name, err_text()));
 	return 0;
 }
 
@@ -77,71 +81,35 @@ struct reading {
 	const struct trust *trust;
 };
 
-static int judge_header(const struct reading *job, struct answer *a, const struct answer_file *f)
+static int open_file(const struct reading *job, struct answer *a, struct answer_file *f)
 {
-	const struct header *h = frame_header(f->reader);
-	int rc = meta_read(&a->meta, h);
+	int rc = frame_open(&f->reader, f->copy >= 0 ? f->copy : f->fd, a->name, job->trust, NULL);
 
-	if (rc < 0)
-		return refuse_for(a, rc);
+	if (rc < 0 || (rc = meta_read(&a->meta, frame_header(f->reader))) < 0)
+		return rc;
 	a->signer = *frame_signer(f->reader);
-	guard_header(a, job->round, &h->tensors, job->trust);
-	return 0;
+	guard_header(a, job->round, &frame_header(f->reader)->tensors, job->trust);
+	if (a->verdict != VERDICT_ACCEPTED)
+		return 0;
+	if ((rc = frame_seekable(f->reader)) < 0 || (rc = frame_strict(f->reader)) < 0)
+		return rc;
+	return frame_id(f->reader, &a->id);
 }
 
-/* Adds to the norms; the first value that makes no sense refuses the answer. */
-static void measure(struct answer *a, double *norm2, const struct tensors *layout,
-	const struct frame_slice *s)
-{
-	size_t bad;
-
-	norm2[s->tensor] += merge_norm2(s->value, s->rest, s->n, &bad);
-	if (bad < s->n)
-		guard_refuse(a, VERDICT_NOT_FINITE, "tensor '%s' element %" PRIu64 " is %g",
-			layout->v[s->tensor].name, s->first + bad, (double)s->value[bad]);
-}
-
-/* The whole file, up to its verified end. */
-static int stream(struct answer *a, struct answer_file *f, const struct tensors *layout)
-{
-	struct frame_slice s;
-	double norm2 = 0;
-	int rc;
-
-	while ((rc = frame_next(f->reader, &s)) > 0) {
-		measure(a, f->norm, layout, &s);
-		if (wake_requested())
-			return err_set(ERR_IO, "interrupted");
-	}
-	if (rc < 0 || (rc = frame_id(f->reader, &a->id)) < 0 || (rc = frame_seekable(f->reader)) < 0)
-		return refuse_for(a, rc);
-	for (size_t t = 0; t < layout->n; t++) {
-		norm2 += f->norm[t];
-		f->norm[t] = sqrt(f->norm[t]);
-	}
-	a->norm = sqrt(norm2);
-	return 0;
-}
-
-static int read_one(void *ctx, int i, int thread)
+static int open_one(void *ctx, int i, int thread)
 {
 	struct reading *job = ctx;
 	struct answer *a = &job->as->v[i];
 	struct answer_file *f = &job->as->file[i];
-	const struct tensors *layout = job->round->layout;
 	int rc;
 
 	(void)thread;
 	if (a->verdict != VERDICT_ACCEPTED)
 		return 0;
-	rc = frame_open(&f->reader, f->copy >= 0 ? f->copy : f->fd, a->name, job->trust, NULL);
-	if (rc < 0)
-		return refuse_for(a, rc);
-	rc = judge_header(job, a, f);
-	if (rc < 0 || a->verdict != VERDICT_ACCEPTED)
-		return rc;
-	f->norm = calloc(layout->n + 1, sizeof *f->norm);
-	return f->norm ? stream(a, f, layout) : err_nomem();
+	if ((rc = open_file(job, a, f)) < 0)
+		return answers_refuse(job->as, (size_t)i, rc);
+	f->norm = calloc(job->round->layout->n + 1, sizeof *f->norm);
+	return f->norm ? 0 : err_nomem();
 }
 
 /* ---- all ---- */
@@ -162,31 +130,54 @@ static int allocate(struct answers *as, const struct answers_input *in, size_t n
 		as->file[i].fd = in[i].fd;
 		as->file[i].copy = -1;
 		if (in[i].fd < 0)
-			guard_refuse(&as->v[i], VERDICT_UNREADABLE, "%s", reason(in[i].name, in[i].why));
+			guard_refuse(&as->v[i], VERDICT_UNREADABLE, "%s",
+				reason(in[i].name, in[i].why));
 	}
 	return 0;
 }
 
-static void file_release(struct answer_file *f)
+int answers_open(struct answers *as, const struct answers_conf *c, const struct answers_input *in,
+	size_t n, const struct guard_round *round, const struct trust *trust, struct pool *pool)
 {
-	frame_reader_free(f->reader);
-	f->reader = NULL;
-	free(f->norm);
-	f->norm = NULL;
-	if (f->copy >= 0)
-		close(f->copy);
-	f->copy = -1;
+	struct reading job = { as, round, trust };
+	int rc;
+
+	if ((rc = allocate(as, in, n)) < 0 || (rc = copy_pipes(as, c, round->layout)) < 0)
+		return rc;
+	as->tensors = round->layout->n;
+	return pool_run(pool, open_one, &job, (int)n);
+}
+
+void answers_release(struct answers *as)
+{
+	for (size_t i = 0; i < as->n; i++) {
+		frame_reader_free(as->file[i].reader);
+		free(as->file[i].norm);
+		if (as->file[i].copy >= 0)
+			close(as->file[i].copy);
+	}
+	free(as->v);
+	free(as->file);
+	free(as->order);
+	free(as->share);
+	*as = (struct answers){ .n = 0 };
+}
+
+static bool precedes(const struct answers *as, size_t i, size_t j)
+{
+	return memcmp(&as->v[i].id, &as->v[j].id, sizeof(digest)) < 0;
 }
 
 /* Those that count, by identity: the same sums whatever order they were given in. */
 static void put_in_order(struct answers *as)
 {
+	as->accepted = 0;
 	for (size_t i = 0; i < as->n; i++) {
 		size_t at = as->accepted;
 
 		if (as->v[i].verdict != VERDICT_ACCEPTED)
 			continue;
-		for (; at > 0 && memcmp(&as->v[as->order[at - 1]].id, &as->v[i].id, sizeof(digest)) > 0; at--)
+		for (; at > 0 && precedes(as, i, as->order[at - 1]); at--)
 			as->order[at] = as->order[at - 1];
 		as->order[at] = i;
 		as->accepted++;
@@ -195,45 +186,53 @@ static void put_in_order(struct answers *as)
 
 static void weigh(struct answers *as)
 {
+	double sum = 0;
+
+	for (size_t i = 0; i < as->n; i++)
+		as->v[i].weight = 0;
 	for (size_t k = 0; k < as->accepted; k++) {
 		struct answer *a = &as->v[as->order[k]];
 
 		a->weight = merge_weight(a->meta.tokens, a->meta.steps);
-		as->weight += a->weight;
+		sum += a->weight;
 	}
 	for (size_t k = 0; k < as->accepted; k++)
-		as->share[k] = as->v[as->order[k]].weight / as->weight;
+		as->share[k] = as->v[as->order[k]].weight / sum;
 }
 
-int answers_read(struct answers *as, const struct answers_conf *c, const struct answers_input *in,
-	size_t n, const struct guard_round *round, const struct trust *trust, struct pool *pool)
+void answers_settle(struct answers *as)
 {
-	struct reading job = { as, round, trust };
-	int rc;
-
-	if ((rc = allocate(as, in, n)) < 0 || (rc = copy_pipes(as, c, round->layout)) < 0 ||
-		(rc = pool_run(pool, read_one, &job, (int)n)) < 0)
-		return rc;
-	guard_duplicates(as->v, n);
-	if ((rc = guard_outliers(as->v, n, c->outlier)) < 0)
-		return rc;
-	for (size_t i = 0; i < n; i++)
-		if (as->v[i].verdict != VERDICT_ACCEPTED)
-			file_release(&as->file[i]);
+	for (struct answer *a = as->v; a < as->v + as->n; a++)
+		if (a->verdict == VERDICT_DUPLICATE) { /* its rival may have been refused since */
+			a->verdict = VERDICT_ACCEPTED;
+			a->why[0] = '\0';
+		}
+	guard_duplicates(as->v, as->n);
 	put_in_order(as);
 	weigh(as);
-	return 0;
 }
 
-void answers_release(struct answers *as)
+int answers_measured(struct answers *as, double outlier)
 {
+	for (size_t k = 0; k < as->accepted; k++) {
+		struct answer *a = &as->v[as->order[k]];
+		const double *norm = as->file[as->order[k]].norm;
+		double norm2 = 0;
+
+		for (size_t t = 0; t < as->tensors; t++)
+			norm2 += norm[t] * norm[t];
+		a->norm = a->verdict == VERDICT_ACCEPTED ? sqrt(norm2) : 0;
+	}
+	return guard_outliers(as->v, as->n, outlier);
+}
+
+size_t answers_refused(const struct answers *as)
+{
+	size_t n = 0;
+
 	for (size_t i = 0; i < as->n; i++)
-		file_release(&as->file[i]);
-	free(as->v);
-	free(as->file);
-	free(as->order);
-	free(as->share);
-	*as = (struct answers){ .n = 0 };
+		n += as->v[i].verdict != VERDICT_ACCEPTED;
+	return n;
 }
 
 void answers_say(const struct answers *as, struct say *say)

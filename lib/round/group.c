@@ -5,71 +5,93 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GROUP_SLICES 6 /* elements of a group, in slices; more threads have more */
+#define GROUP_ROOM ((size_t)48 << 18) /* floats in all arrays: 48 MiB */
+#define GROUP_SLICES 8                /* longest array, in slices */
+#define BLOCK 1024                    /* elements summed at once */
+
+/* One answer's part of one unit. */
+struct group_part {
+	double norm2, dot;
+	uint64_t bad; /* the first element that makes no sense, with its value; UINT64_MAX: none */
+	float value;
+	int code;     /* why it could not be read, with its sentence; 0: it was */
+	char *why;
+};
 
 struct group_worker {
 	struct frame_scratch *scratch;
-	double *coef, *norm; /* (accepted) */
-	float *value;        /* (accepted, FRAME_ELEMS): what is being summed; NULL without cosine */
+	double *coef, *norm; /* (m) */
+	double *sum;         /* (FRAME_ELEMS) */
+	float *v;            /* (FRAME_ELEMS) */
 };
 
-/* Lookup tables, where an element is touched by few tokens: its values say more than its direction. */
+/* Lookup tables, of which an answer touches only some rows: a common direction means little there. */
 static bool is_table(const char *name)
 {
 	return strcmp(name, "model.embed_tokens.weight") == 0 || strcmp(name, "lm_head.weight") == 0;
 }
 
-static size_t accepted(const struct group *g)
-{
-	return g->conf.answers->accepted;
-}
-
-static const struct answer_file *answer_file(const struct group *g, size_t k)
+static struct answer_file *answer_file(const struct group *g, size_t k)
 {
 	return &g->conf.answers->file[g->conf.answers->order[k]];
 }
 
-/* ---- memory ---- */
-
-/* One answer alone is itself, remainders and all; of several, remainders are a part of the sum. */
-static bool keeps_rest(const struct group *g)
+static struct answer *answer(const struct group *g, size_t k)
 {
-	const struct tensors *ts;
-
-	if (accepted(g) != 1)
-		return false;
-	ts = &frame_header(answer_file(g, 0)->reader)->tensors;
-	for (size_t t = 0; t < ts->n; t++)
-		if (ts->v[t].enc == ENC_F32R)
-			return true;
-	return false;
+	return &g->conf.answers->v[g->conf.answers->order[k]];
 }
 
-static int open_worker(struct group_worker *w, size_t m, bool cosine)
+float *group_array(const struct group *g, size_t k)
+{
+	return g->room + k * g->length;
+}
+
+static struct group_part *part(const struct group *g, size_t unit, size_t k)
+{
+	return &g->part[unit * g->m + k];
+}
+
+static bool ends_tensor(const struct group *g, const struct group_unit *u)
+{
+	return u->first + u->n == g->layout->v[u->tensor].count;
+}
+
+/* ---- memory ---- */
+
+static int open_worker(struct group_worker *w, size_t m)
 {
 	w->coef = calloc(m, sizeof *w->coef);
 	w->norm = calloc(m, sizeof *w->norm);
-	w->value = cosine ? calloc(m, FRAME_ELEMS * sizeof *w->value) : NULL;
-	if (!w->coef || !w->norm || (cosine && !w->value))
+	w->sum = calloc(FRAME_ELEMS, sizeof *w->sum);
+	w->v = calloc(FRAME_ELEMS, sizeof *w->v);
+	if (!w->coef || !w->norm || !w->sum || !w->v)
 		return err_nomem();
 	return frame_scratch_new(&w->scratch);
 }
 
+static size_t at_most(size_t x, size_t most)
+{
+	return x < most ? x : most;
+}
+
+/* Sums need two arrays, even of one answer. */
 static int open_arrays(struct group *g)
 {
-	size_t m = accepted(g);
+	size_t arrays = g->m > 2 ? g->m : 2, most = (size_t)GROUP_SLICES * FRAME_ELEMS;
 
-	g->sum = calloc(g->most, sizeof *g->sum);
-	g->rest = keeps_rest(g) ? calloc(g->most, sizeof *g->rest) : NULL;
-	g->out = calloc(g->most, sizeof *g->out);
-	g->v = calloc(g->most, sizeof *g->v);
-	g->dot = g->conf.cosine ? calloc(GROUP_UNITS * m, sizeof *g->dot) : NULL;
-	g->tally.dot = calloc(m, sizeof *g->tally.dot);
-	g->tally.all_dot = calloc(m, sizeof *g->tally.all_dot);
+	g->hold = at_most(GROUP_ROOM / arrays, most);
+	if (g->hold < FRAME_ELEMS)
+		g->hold = 0;
+	g->pieces = at_most(GROUP_ROOM / 2, most);
+	g->room = calloc(g->hold ? arrays * g->hold : 2 * g->pieces, sizeof *g->room);
+	if (g->hold)
+		g->pieces = arrays * g->hold / 2;
+	g->part = calloc(GROUP_UNITS * g->m, sizeof *g->part);
+	g->tally.dot = calloc(g->m, sizeof *g->tally.dot);
+	g->tally.all_dot = calloc(g->m, sizeof *g->tally.all_dot);
 	g->rule = calloc(g->layout->n + 1, sizeof *g->rule);
 	g->scale = calloc(g->layout->n + 1, sizeof *g->scale);
-	if (!g->sum || (keeps_rest(g) && !g->rest) || !g->out || !g->v || (g->conf.cosine && !g->dot) ||
-		!g->tally.dot || !g->tally.all_dot || !g->rule || !g->scale)
+	if (!g->room || !g->part || !g->tally.dot || !g->tally.all_dot || !g->rule || !g->scale)
 		return err_nomem();
 	return 0;
 }
@@ -78,18 +100,17 @@ int group_open(struct group *g, const struct group_conf *c)
 {
 	int threads = pool_threads(c->pool), rc;
 
-	*g = (struct group){ .conf = *c, .layout = &frame_header(c->base)->tensors };
-	g->most = (size_t)(threads < GROUP_SLICES ? GROUP_SLICES : threads < GROUP_UNITS ? threads :
-		GROUP_UNITS) * FRAME_ELEMS;
+	*g = (struct group){ .conf = *c, .layout = &frame_header(c->base)->tensors,
+		.m = c->answers->accepted };
 	if ((rc = open_arrays(g)) < 0)
 		return rc;
 	g->worker = calloc((size_t)threads, sizeof *g->worker);
 	if (!g->worker)
 		return err_nomem();
 	for (int i = 0; i < threads && rc == 0; i++)
-		rc = open_worker(&g->worker[i], accepted(g), c->cosine);
+		rc = open_worker(&g->worker[i], g->m);
 	for (size_t t = 0; t < g->layout->n; t++) {
-		bool direct = accepted(g) == 1 || is_table(g->layout->v[t].name);
+		bool direct = g->m == 1 || is_table(g->layout->v[t].name);
 
 		g->rule[t] = direct ? MERGE_DIRECT : c->rule;
 		g->scale[t] = 1;
@@ -97,31 +118,36 @@ int group_open(struct group *g, const struct group_conf *c)
 	return rc;
 }
 
+static void close_worker(struct group_worker *w)
+{
+	frame_scratch_free(w->scratch);
+	free(w->coef);
+	free(w->norm);
+	free(w->sum);
+	free(w->v);
+}
+
 void group_close(struct group *g)
 {
-	for (int i = 0; g->worker && i < pool_threads(g->conf.pool); i++) {
-		frame_scratch_free(g->worker[i].scratch);
-		free(g->worker[i].coef);
-		free(g->worker[i].norm);
-		free(g->worker[i].value);
-	}
+	for (int i = 0; g->worker && i < pool_threads(g->conf.pool); i++)
+		close_worker(&g->worker[i]);
+	for (size_t i = 0; g->part && i < GROUP_UNITS * g->m; i++)
+		free(g->part[i].why);
 	free(g->worker);
-	free(g->sum);
-	free(g->rest);
-	free(g->out);
-	free(g->v);
-	free(g->dot);
+	free(g->room);
+	free(g->part);
 	free(g->tally.dot);
 	free(g->tally.all_dot);
 	free(g->rule);
 	free(g->scale);
+	*g = (struct group){ .room = NULL };
 }
 
 /* ---- filling ---- */
 
-bool group_too_large(const struct group *g, uint32_t tensor)
+bool group_can_hold(const struct group *g, uint32_t tensor)
 {
-	return g->rule[tensor] == MERGE_RDA && g->layout->v[tensor].count > g->most;
+	return g->hold && (g->rule[tensor] == MERGE_DIRECT || g->layout->v[tensor].count <= g->hold);
 }
 
 /* Elements of the unit at a place. */
@@ -132,66 +158,65 @@ static uint64_t unit_size(const struct group *g, const struct group_place *at)
 	return left < FRAME_ELEMS ? left : FRAME_ELEMS;
 }
 
-static void empty(struct group *g)
+static void empty(struct group *g, size_t length)
 {
-	g->units = 0;
-	g->elems = 0;
+	g->length = length;
+	g->units = g->elems = 0;
 }
 
 static void take_unit(struct group *g, struct group_place *at)
 {
 	struct group_unit *u = &g->unit[g->units++];
 
-	*u = (struct group_unit){ .tensor = at->tensor, .n = (uint32_t)unit_size(g, at), .first = at->first,
-		.at = g->elems };
+	*u = (struct group_unit){ .tensor = at->tensor, .n = (uint32_t)unit_size(g, at),
+		.first = at->first, .at = g->elems };
 	g->elems += u->n;
 	at->first += u->n;
 	if (at->first == g->layout->v[at->tensor].count)
 		*at = (struct group_place){ at->tensor + 1, 0 };
 }
 
-void group_fill(struct group *g, struct group_place *at)
+/* The scale of RDA is of the whole tensor, so its values are held until its end. */
+static bool fits(const struct group *g, const struct group_place *at)
 {
-	empty(g);
-	while (at->tensor < g->layout->n && g->units < GROUP_UNITS) {
-		uint64_t room = g->most - g->elems, count = g->layout->v[at->tensor].count;
-		bool whole = g->rule[at->tensor] == MERGE_RDA && at->first == 0;
+	uint64_t count = g->layout->v[at->tensor].count, room = g->length - g->elems;
 
-		if (unit_size(g, at) > room || (whole && (count > room ||
-			(count + FRAME_ELEMS - 1) / FRAME_ELEMS > GROUP_UNITS - g->units)))
-			break;
-		take_unit(g, at);
-	}
+	if (!group_can_hold(g, at->tensor) || unit_size(g, at) > room)
+		return false;
+	if (g->rule[at->tensor] == MERGE_DIRECT || at->first > 0)
+		return true;
+	return count <= room && (count - 1) / FRAME_ELEMS < GROUP_UNITS - g->units;
 }
 
-void group_fill_piece(struct group *g, struct group_place *at)
+void group_fill(struct group *g, struct group_place *at)
+{
+	empty(g, g->hold);
+	while (at->tensor < g->layout->n && g->units < GROUP_UNITS && fits(g, at))
+		take_unit(g, at);
+}
+
+void group_fill_pieces(struct group *g, struct group_place *at)
 {
 	uint32_t tensor = at->tensor;
 
-	empty(g);
-	while (at->tensor == tensor && g->units < GROUP_UNITS && unit_size(g, at) <= g->most - g->elems)
+	empty(g, g->pieces);
+	while (at->tensor == tensor && g->units < GROUP_UNITS &&
+		unit_size(g, at) <= g->length - g->elems)
 		take_unit(g, at);
 }
 
-/* ---- summing ---- */
+/* ---- reading ---- */
 
-static void set_coefs(const struct group *g, struct group_worker *w, uint32_t tensor)
-{
-	for (size_t k = 0; k < accepted(g); k++)
-		w->norm[k] = answer_file(g, k)->norm[tensor];
-	merge_coefs(w->coef, g->rule[tensor], g->conf.answers->share, w->norm, accepted(g));
-}
-
-/* The part of a verified slice that lies in a unit: n elements, from element `from` of the slice and `to` of
- * the unit. Slices of other encodings have other lengths. */
+/* The part of a verified slice that lies in a unit: n elements, from element `from` of the slice and
+ * `to` of the unit. Slices of other encodings have other lengths. */
 struct overlap {
 	struct frame_slice slice;
 	size_t from, to, n;
 };
 
 /* The next overlap from element *at of the unit on; 1, or 0 when there are no more. */
-static int next_overlap(struct overlap *o, const struct frame_reader *r, struct frame_scratch *scratch,
-	const struct group_unit *u, size_t *at)
+static int next_overlap(struct overlap *o, const struct frame_reader *r,
+	struct frame_scratch *scratch, const struct group_unit *u, size_t *at)
 {
 	int rc;
 
@@ -201,52 +226,207 @@ static int next_overlap(struct overlap *o, const struct frame_reader *r, struct 
 		return rc;
 	o->to = *at;
 	o->from = (size_t)(u->first + *at - o->slice.first);
-	o->n = o->slice.n - o->from < u->n - *at ? o->slice.n - o->from : u->n - *at;
+	o->n = at_most(o->slice.n - o->from, u->n - *at);
 	*at += o->n;
 	return 1;
 }
 
-static int add_answer(struct group *g, struct group_worker *w, const struct group_unit *u, size_t k)
+static const float *overlap_rest(const struct overlap *o)
 {
+	return o->slice.rest ? o->slice.rest + o->from : NULL;
+}
+
+static void measure(struct group_part *p, const struct group_unit *u, const struct overlap *o)
+{
+	const float *value = o->slice.value + o->from;
+	size_t bad;
+
+	p->norm2 += merge_norm2(value, overlap_rest(o), o->n, &bad);
+	if (bad < o->n && p->bad == UINT64_MAX) {
+		p->bad = u->first + o->to + bad;
+		p->value = value[bad];
+	}
+}
+
+static void hold(struct group *g, const struct group_unit *u, size_t k, const struct overlap *o)
+{
+	float *value = group_array(g, k) + u->at + o->to, *rest = group_array(g, 1) + u->at + o->to;
+
+	memcpy(value, o->slice.value + o->from, o->n * sizeof *value);
+	if (g->m > 1)
+		return;
+	if (o->slice.rest)
+		memcpy(rest, overlap_rest(o), o->n * sizeof *rest);
+	else
+		memset(rest, 0, o->n * sizeof *rest);
+}
+
+/* Reads and measures answer k's part of a unit. Errors are noted: which of several comes first
+ * depends on the threads, which is told must not. */
+static int read_part(struct group *g, size_t unit, size_t k, int thread, bool held)
+{
+	struct group_unit *u = &g->unit[unit];
+	struct group_part *p = part(g, unit, k);
 	struct overlap o;
 	size_t at = 0;
 	int rc;
 
-	while ((rc = next_overlap(&o, answer_file(g, k)->reader, w->scratch, u, &at)) > 0) {
-		const float *value = o.slice.value + o.from;
+	if (u->read || answer(g, k)->verdict != VERDICT_ACCEPTED)
+		return 0;
+	free(p->why);
+	*p = (struct group_part){ .bad = UINT64_MAX };
+	while ((rc = next_overlap(&o, answer_file(g, k)->reader, g->worker[thread].scratch, u, &at)) > 0) {
+		measure(p, u, &o);
+		if (held)
+			hold(g, u, k, &o);
+	}
+	if (rc < 0 && !(p->why = strdup(err_text())))
+		return err_nomem();
+	p->code = rc;
+	return 0;
+}
 
-		merge_add(g->sum + u->at + o.to, g->rest ? g->rest + u->at + o.to : NULL, value,
-			o.slice.rest ? o.slice.rest + o.from : NULL, w->coef[k], o.n);
-		if (w->value)
-			memcpy(w->value + k * FRAME_ELEMS + o.to, value, o.n * sizeof *value);
+static int hold_one(void *ctx, int i, int thread)
+{
+	struct group *g = ctx;
+
+	return read_part(g, (size_t)i / g->m, (size_t)i % g->m, thread, true);
+}
+
+static int measure_one(void *ctx, int i, int thread)
+{
+	struct group *g = ctx;
+
+	return read_part(g, (size_t)i / g->m, (size_t)i % g->m, thread, false);
+}
+
+/* What was found in one part: length of the tensor, or a reason to refuse the answer. */
+static int judge_part(struct group *g, const struct group_unit *u, const struct group_part *p, size_t k)
+{
+	const char *tensor = g->layout->v[u->tensor].name;
+	double *norm = &answer_file(g, k)->norm[u->tensor];
+
+	if (answer(g, k)->verdict != VERDICT_ACCEPTED)
+		return 0;
+	*norm = (u->first == 0 ? 0 : *norm) + p->norm2;
+	if (ends_tensor(g, u))
+		*norm = sqrt(*norm);
+	if (p->code == 0 && p->bad == UINT64_MAX)
+		return 0;
+	g->spoiled = true;
+	if (p->code < 0) {
+		err_set((enum err)p->code, "%s", p->why);
+		return answers_refuse(g->conf.answers, g->conf.answers->order[k], p->code);
+	}
+	guard_refuse(answer(g, k), VERDICT_NOT_FINITE, "tensor '%s' element %" PRIu64 " is %g", tensor,
+		p->bad, (double)p->value);
+	return 0;
+}
+
+static int read_units(struct group *g, int (*job)(void *ctx, int i, int thread))
+{
+	int rc = pool_run(g->conf.pool, job, g, (int)(g->units * g->m));
+
+	for (size_t i = 0; i < g->units && rc == 0; i++) {
+		for (size_t k = 0; k < g->m && rc == 0 && !g->unit[i].read; k++)
+			rc = judge_part(g, &g->unit[i], part(g, i, k), k);
+		g->unit[i].read = true;
 	}
 	return rc;
 }
 
-static int sum_unit(void *ctx, int i, int thread)
+int group_read(struct group *g)
+{
+	return read_units(g, hold_one);
+}
+
+int group_measure(struct group *g)
+{
+	return read_units(g, measure_one);
+}
+
+/* ---- summing ---- */
+
+static void set_coefs(const struct group *g, struct group_worker *w, uint32_t tensor)
+{
+	for (size_t k = 0; k < g->m; k++)
+		w->norm[k] = answer_file(g, k)->norm[tensor];
+	merge_coefs(w->coef, g->rule[tensor], g->conf.answers->share, w->norm, g->m);
+}
+
+/* A block of a finished sum. */
+static void finish_block(struct group *g, struct group_unit *u, size_t b, const double *sum, size_t n)
+{
+	u->norm2 += merge_sum2(sum, n);
+	if (g->m > 1) /* one answer is its sum already */
+		merge_split(group_array(g, 0) + u->at + b, group_array(g, 1) + u->at + b, sum, n);
+}
+
+static int sum_held(void *ctx, int i, int thread)
 {
 	struct group *g = ctx;
 	struct group_unit *u = &g->unit[i];
 	struct group_worker *w = &g->worker[thread];
-	int rc = 0;
 
 	if (u->summed)
 		return 0;
 	set_coefs(g, w, u->tensor);
-	merge_clear(g->sum + u->at, u->n);
-	if (g->rest)
-		merge_clear(g->rest + u->at, u->n);
-	for (size_t k = 0; k < accepted(g) && rc == 0; k++)
-		rc = add_answer(g, w, u, k);
-	u->norm2 = merge_sum2(g->sum + u->at, u->n);
-	for (size_t k = 0; k < accepted(g) && g->dot; k++)
-		g->dot[(size_t)i * accepted(g) + k] =
-			merge_dot(w->value + k * FRAME_ELEMS, g->sum + u->at, u->n);
+	u->norm2 = 0;
+	for (size_t b = 0; b < u->n; b += BLOCK) {
+		size_t n = at_most(BLOCK, u->n - b), at = u->at + b;
+
+		merge_clear(w->sum, n);
+		for (size_t k = 0; k < g->m; k++)
+			merge_add(w->sum, group_array(g, k) + at, w->coef[k], n);
+		for (size_t k = 0; k < g->m && g->conf.cosine; k++)
+			part(g, (size_t)i, k)->dot += merge_dot(group_array(g, k) + at, w->sum, n);
+		finish_block(g, u, b, w->sum, n);
+	}
 	u->summed = true;
+	return 0;
+}
+
+/* Their values being read once more is the price of the cosines of what cannot be held. */
+static int dot_streamed(struct group *g, size_t unit, struct group_worker *w)
+{
+	struct overlap o;
+	int rc = 0;
+
+	for (size_t k = 0; k < g->m && rc == 0; k++) {
+		struct group_part *p = part(g, unit, k);
+		size_t at = 0;
+
+		p->dot = 0;
+		while ((rc = next_overlap(&o, answer_file(g, k)->reader, w->scratch, &g->unit[unit],
+			&at)) > 0)
+			p->dot += merge_dot(o.slice.value + o.from, w->sum + o.to, o.n);
+	}
 	return rc;
 }
 
-/* Adds a unit to what is known of its tensor. */
+static int sum_streamed(void *ctx, int i, int thread)
+{
+	struct group *g = ctx;
+	struct group_unit *u = &g->unit[i];
+	struct group_worker *w = &g->worker[thread];
+	struct overlap o;
+	int rc = 0;
+
+	set_coefs(g, w, u->tensor);
+	merge_clear(w->sum, u->n);
+	for (size_t k = 0; k < g->m && rc == 0; k++) {
+		size_t at = 0;
+
+		while ((rc = next_overlap(&o, answer_file(g, k)->reader, w->scratch, u, &at)) > 0)
+			merge_add(w->sum + o.to, o.slice.value + o.from, w->coef[k], o.n);
+	}
+	u->norm2 = 0;
+	for (size_t b = 0; b < u->n; b += BLOCK)
+		finish_block(g, u, b, w->sum + b, at_most(BLOCK, u->n - b));
+	return rc == 0 && g->conf.cosine ? dot_streamed(g, (size_t)i, w) : rc;
+}
+
+/* Adds a unit to what is known of its tensor's sum. */
 static void count_unit(struct group *g, size_t i)
 {
 	struct group_unit *u = &g->unit[i];
@@ -254,69 +434,72 @@ static void count_unit(struct group *g, size_t i)
 
 	if (u->first == 0) {
 		t->norm2 = 0;
-		memset(t->dot, 0, accepted(g) * sizeof *t->dot);
+		memset(t->dot, 0, g->m * sizeof *t->dot);
 	}
 	t->norm2 += u->norm2;
-	for (size_t k = 0; k < accepted(g) && g->dot; k++)
-		t->dot[k] += g->dot[i * accepted(g) + k];
+	for (size_t k = 0; k < g->m; k++)
+		t->dot[k] += part(g, i, k)->dot;
 	u->counted = true;
 }
 
 bool group_decide(struct group *g, uint32_t tensor)
 {
 	struct group_tally *t = &g->tally;
-	double *norm = g->worker[0].norm, *scale = &g->scale[tensor];
+	struct group_worker *w = &g->worker[0];
+	double *scale = &g->scale[tensor];
 
-	for (size_t k = 0; k < accepted(g); k++)
-		norm[k] = answer_file(g, k)->norm[tensor];
+	set_coefs(g, w, tensor);
 	if (g->rule[tensor] == MERGE_RDA &&
-		!merge_rda_scale(scale, g->conf.answers->share, norm, accepted(g), sqrt(t->norm2))) {
+		!merge_rda_scale(scale, g->conf.answers->share, w->norm, g->m, sqrt(t->norm2))) {
 		g->rule[tensor] = MERGE_DIRECT;
 		*scale = 1;
 		return false;
 	}
 	t->all_norm2 += *scale * *scale * t->norm2;
-	for (size_t k = 0; k < accepted(g); k++)
+	for (size_t k = 0; k < g->m; k++)
 		t->all_dot[k] += *scale * t->dot[k];
 	return true;
 }
 
-static bool ends_tensor(const struct group *g, const struct group_unit *u)
+/* The sum took the place of what it was made from. */
+static int read_again(struct group *g, uint32_t tensor)
 {
-	return u->first + u->n == g->layout->v[u->tensor].count;
+	for (size_t i = 0; i < g->units; i++)
+		if (g->unit[i].tensor == tensor)
+			g->unit[i].read = g->unit[i].summed = g->unit[i].counted = false;
+	return group_read(g);
 }
 
-/* Counts what was summed, in order. True when a tensor is to be summed again, by the other rule, before going on. */
-static bool count_units(struct group *g)
+/* Counts what was summed, in order, up to a tensor that has to be summed again: 1 then. */
+static int count_units(struct group *g)
 {
 	for (size_t i = 0; i < g->units; i++) {
 		if (g->unit[i].counted)
 			continue;
 		count_unit(g, i);
-		if (!ends_tensor(g, &g->unit[i]) || group_decide(g, g->unit[i].tensor))
-			continue;
-		for (size_t j = 0; j <= i; j++)
-			if (g->unit[j].tensor == g->unit[i].tensor)
-				g->unit[j].summed = g->unit[j].counted = false;
-		return true;
+		if (ends_tensor(g, &g->unit[i]) && !group_decide(g, g->unit[i].tensor)) {
+			int rc = read_again(g, g->unit[i].tensor);
+
+			return rc < 0 ? rc : 1;
+		}
 	}
-	return false;
+	return 0;
 }
 
 int group_sum(struct group *g)
 {
-	do {
-		int rc = pool_run(g->conf.pool, sum_unit, g, (int)g->units);
+	int rc;
 
-		if (rc < 0)
+	do {
+		if ((rc = pool_run(g->conf.pool, sum_held, g, (int)g->units)) < 0)
 			return rc;
-	} while (count_units(g));
-	return 0;
+	} while ((rc = count_units(g)) > 0);
+	return rc;
 }
 
-int group_sum_piece(struct group *g)
+int group_sum_pieces(struct group *g)
 {
-	int rc = pool_run(g->conf.pool, sum_unit, g, (int)g->units);
+	int rc = pool_run(g->conf.pool, sum_streamed, g, (int)g->units);
 
 	for (size_t i = 0; i < g->units && rc == 0; i++)
 		count_unit(g, i);
@@ -332,24 +515,25 @@ static int load_momentum(struct group *g, struct group_worker *w, const struct g
 	int rc;
 
 	if (!g->conf.prior) {
-		memset(g->v + u->at, 0, u->n * sizeof *g->v);
+		memset(w->v, 0, u->n * sizeof *w->v);
 		return 0;
 	}
 	while ((rc = next_overlap(&o, g->conf.prior, w->scratch, u, &at)) > 0)
-		memcpy(g->v + u->at + o.to, o.slice.value + o.from, o.n * sizeof *g->v);
+		memcpy(w->v + o.to, o.slice.value + o.from, o.n * sizeof *w->v);
 	return rc;
 }
 
 static int check_result(const struct group *g, const struct group_unit *u)
 {
+	const float *out = group_array(g, 0) + u->at, *v = group_array(g, 1) + u->at;
 	size_t bad;
 
-	merge_norm2(g->out + u->at, g->v + u->at, u->n, &bad);
+	merge_norm2(out, v, u->n, &bad);
 	if (bad == u->n)
 		return 0;
 	return err_set(ERR_DATA, "%s: tensor '%s' element %" PRIu64 ": merged value is %g, momentum %g",
 		frame_name(g->conf.base), g->layout->v[u->tensor].name, u->first + bad,
-		(double)g->out[u->at + bad], (double)g->v[u->at + bad]);
+		(double)out[bad], (double)v[bad]);
 }
 
 static int step_unit(void *ctx, int i, int thread)
@@ -364,10 +548,10 @@ static int step_unit(void *ctx, int i, int thread)
 	if ((rc = load_momentum(g, w, u)) < 0)
 		return rc;
 	while ((rc = next_overlap(&o, g->conf.base, w->scratch, u, &at)) > 0) {
-		size_t to = u->at + o.to;
+		float *value = group_array(g, 0) + u->at + o.to, *rest = group_array(g, 1) + u->at + o.to;
 
-		merge_step(g->out + to, g->v + to, o.slice.value + o.from, g->sum + to,
-			g->rest ? g->rest + to : NULL, g->scale[u->tensor], &g->conf.outer, o.n);
+		merge_step(value, rest, o.slice.value + o.from, w->v + o.to, value, rest,
+			g->scale[u->tensor], &g->conf.outer, o.n);
 	}
 	return rc < 0 ? rc : check_result(g, u);
 }

@@ -10,26 +10,23 @@
 #include "io/fd.h"
 #include "io/wake.h"
 #include "round/group.h"
+#include "round/sink.h"
 
 #define DOMAIN "dl-merge-1"
-
-/* A file that is being written; writer NULL: none. */
-struct sink {
-	struct frame_writer *writer;
-	const char *name;
-};
 
 struct merging {
 	struct merging_conf conf;
 	const struct frame_reader *base;
+	struct meta from, next; /* of the base, of the new checkpoint */
 	digest base_id;
 	struct answers *answers;
 	const struct outer *prior;
-	struct meta next; /* of the new checkpoint */
 	struct group group;
 	struct pool *pool;
-	struct sink checkpoint, state;
-	int spill; /* sums of a tensor larger than a group; -1: not needed yet */
+	struct sink sink[2]; /* checkpoint and state */
+	int sinks;
+	bool dry;            /* measure only */
+	int spill;           /* sums of what can't be held; -1: not needed yet */
 	uint64_t done, total; /* elements */
 	struct say *say;
 };
@@ -88,7 +85,7 @@ static void merge_digest(const struct merging *m, char out[65])
 }
 
 /* Global step: on by the steps of the answers in the mean, weighted as their values are. */
-static int next_meta(struct merging *m, const struct meta *base)
+static int set_next(struct merging *m)
 {
 	const struct answers *as = m->answers;
 	double steps = 0;
@@ -98,10 +95,10 @@ static int next_meta(struct merging *m, const struct meta *base)
 		steps += as->share[k] * (double)as->v[as->order[k]].meta.steps;
 		tokens += as->v[as->order[k]].meta.tokens;
 	}
-	if (base->tokens > UINT64_MAX - tokens || base->step > UINT64_MAX - GUARD_COUNT ||
-		base->round == UINT64_MAX)
+	if (m->from.tokens > UINT64_MAX - tokens || m->from.step > UINT64_MAX - GUARD_COUNT ||
+		m->from.round == UINT64_MAX)
 		return err_set(ERR_DATA, "%s: counts are at their end", frame_name(m->base));
-	m->next = *base;
+	m->next = m->from;
 	m->next.round++;
 	m->next.step += (uint64_t)(steps + 0.5);
 	m->next.tokens += tokens;
@@ -113,20 +110,14 @@ int merging_open(struct merging **out, const struct merging_conf *c, const struc
 	const struct meta *m, struct answers *answers, const struct outer *prior, struct pool *pool)
 {
 	struct merging *g = calloc(1, sizeof *g);
-	struct group_conf group = { base, prior->reader, answers, c->rule, c->outer, c->cosine, pool };
 	int rc;
 
 	if (!g)
 		return err_nomem();
-	g->conf = *c;
-	g->base = base;
-	g->answers = answers;
-	g->prior = prior;
-	g->pool = pool;
-	g->spill = -1;
-	g->total = tensors_total(&frame_header(base)->tensors);
-	if ((rc = frame_id(base, &g->base_id)) < 0 || (rc = next_meta(g, m)) < 0 ||
-		(rc = group_open(&g->group, &group)) < 0) {
+	*g = (struct merging){ .conf = *c, .base = base, .from = *m, .answers = answers,
+		.prior = prior, .pool = pool, .spill = -1,
+		.total = tensors_total(&frame_header(base)->tensors) };
+	if ((rc = frame_id(base, &g->base_id)) < 0) {
 		merging_close(g);
 		return rc;
 	}
@@ -139,8 +130,8 @@ void merging_close(struct merging *m)
 	if (!m)
 		return;
 	group_close(&m->group);
-	frame_writer_free(m->checkpoint.writer);
-	frame_writer_free(m->state.writer);
+	for (int i = 0; i < m->sinks; i++)
+		sink_release(&m->sink[i]);
 	if (m->spill >= 0)
 		close(m->spill);
 	free(m);
@@ -151,139 +142,9 @@ const struct meta *merging_meta(const struct merging *m)
 	return &m->next;
 }
 
-/* ---- the second pass ---- */
+/* ---- output ---- */
 
-static int sink_open(struct sink *s, const struct merging_output *to, const struct header *h, const struct key *key,
-	struct pool *pool)
-{
-	int rc = frame_create(&s->writer, to->fd, h, &key->secret, pool);
-
-	s->name = to->name;
-	return rc < 0 ? err_at(rc, "%s", s->name) : 0;
-}
-
-static int sink_write(const struct sink *s, const float *value, size_t n)
-{
-	int rc = s->writer ? frame_write(s->writer, value, NULL, n) : 0;
-
-	return rc < 0 ? err_at(rc, "%s", s->name) : 0;
-}
-
-static int sink_finish(const struct sink *s, digest *id)
-{
-	int rc = s->writer ? frame_finish(s->writer, id) : 0;
-
-	return rc < 0 ? err_at(rc, "%s", s->name) : 0;
-}
-
-static int write_group(struct merging *m)
-{
-	const struct group *g = &m->group;
-	int rc = 0;
-
-	for (size_t i = 0; i < g->units && rc == 0; i++) {
-		const struct group_unit *u = &g->unit[i];
-
-		rc = sink_write(&m->checkpoint, g->out + u->at, u->n);
-		if (rc == 0)
-			rc = sink_write(&m->state, g->v + u->at, u->n);
-	}
-	m->done += g->elems;
-	if (say_due(m->say))
-		say_progress(m->say, "merged %.0f %%", 100 * (double)m->done / (double)m->total);
-	if (rc == 0 && wake_requested())
-		rc = err_set(ERR_IO, "interrupted");
-	return rc;
-}
-
-static int spill_sums(struct merging *m)
-{
-	return fd_write(m->spill, m->group.sum, m->group.elems * sizeof *m->group.sum);
-}
-
-static int load_sums(struct merging *m, uint64_t first)
-{
-	size_t n = m->group.elems * sizeof *m->group.sum;
-	ssize_t got = fd_read_at(m->spill, m->group.sum, n, first * sizeof *m->group.sum);
-
-	if (got < 0)
-		return (int)got;
-	return (size_t)got == n ? 0 : err_set(ERR_IO, "cut short");
-}
-
-/* Sums a tensor piece by piece into the temporary file, and decides how it is merged. */
-static int sum_large(struct merging *m, uint32_t tensor)
-{
-	struct group_place at = { tensor, 0 };
-	int rc;
-
-	if (m->spill < 0 && (rc = fd_temporary(&m->spill)) < 0)
-		return rc;
-	if (lseek(m->spill, 0, SEEK_SET) < 0)
-		return err_sys("temporary file");
-	while (at.tensor == tensor) {
-		group_fill_piece(&m->group, &at);
-		if ((rc = group_sum_piece(&m->group)) < 0)
-			return rc;
-		if ((rc = spill_sums(m)) < 0)
-			return err_at(rc, "temporary file");
-	}
-	return 0;
-}
-
-/* A tensor whose mean direction vanishes is left where it is: merged directly it needs no norm, and goes
- * through groups as others do. */
-static int merge_large(struct merging *m, struct group_place *at)
-{
-	uint32_t tensor = at->tensor;
-	int rc;
-
-	if ((rc = sum_large(m, tensor)) < 0 || !group_decide(&m->group, tensor))
-		return rc;
-	while (at->tensor == tensor) {
-		uint64_t first = at->first;
-
-		group_fill_piece(&m->group, at);
-		if ((rc = load_sums(m, first)) < 0)
-			return err_at(rc, "temporary file");
-		if ((rc = group_step(&m->group)) < 0 || (rc = write_group(m)) < 0)
-			return rc;
-	}
-	return 0;
-}
-
-static int merge_all(struct merging *m)
-{
-	struct group_place at = { 0, 0 };
-	int rc = 0;
-
-	while (at.tensor < m->group.layout->n && rc == 0) {
-		if (group_too_large(&m->group, at.tensor)) {
-			rc = merge_large(m, &at);
-			continue;
-		}
-		group_fill(&m->group, &at);
-		if ((rc = group_sum(&m->group)) < 0 || (rc = group_step(&m->group)) < 0)
-			break;
-		rc = write_group(m);
-	}
-	say_progress_end(m->say);
-	return rc;
-}
-
-static void set_cosines(struct merging *m)
-{
-	const struct group_tally *t = &m->group.tally;
-
-	for (size_t k = 0; k < m->answers->accepted; k++) {
-		struct answer *a = &m->answers->v[m->answers->order[k]];
-		double norms = a->norm * sqrt(t->all_norm2), cosine = norms > 0 ? t->all_dot[k] / norms : 0;
-
-		a->cosine = fmax(-1, fmin(1, cosine));
-	}
-}
-
-static int open_checkpoint(struct merging *m, const struct merging_output *to, const struct key *key)
+static int begin_checkpoint(struct merging *m, const struct key *key)
 {
 	struct header h = { .keys = { 0 } };
 	int rc = header_copy(&h, frame_header(m->base));
@@ -293,37 +154,245 @@ static int open_checkpoint(struct merging *m, const struct merging_output *to, c
 	if (rc == 0)
 		rc = meta_write(&m->next, &h);
 	if (rc == 0)
-		rc = sink_open(&m->checkpoint, to, &h, key, m->pool);
+		rc = sink_begin(&m->sink[0], &h, key);
 	header_release(&h);
 	return rc;
 }
 
-static int open_state(struct merging *m, const struct merging_output *to, const struct key *key)
+static int begin_state(struct merging *m, const struct key *key)
 {
 	struct header h = { .keys = { 0 } };
 	int rc = outer_header(&h, m->prior, &m->next, &m->base_id, &frame_header(m->base)->tensors);
 
 	if (rc == 0)
-		rc = sink_open(&m->state, to, &h, key, m->pool);
+		rc = sink_begin(&m->sink[1], &h, key);
 	header_release(&h);
 	return rc;
 }
 
-int merging_write(struct merging *m, const struct merging_output *checkpoint, const struct merging_output *state,
-	const struct key *key, struct say *say)
+/* Array i of the group to sink i. */
+static int write_sink(void *ctx, int i, int thread)
+{
+	struct merging *m = ctx;
+	const struct group *g = &m->group;
+	int rc = 0;
+
+	(void)thread;
+	for (size_t k = 0; k < g->units && rc == 0; k++)
+		rc = sink_write(&m->sink[i], group_array(g, (size_t)i) + g->unit[k].at, g->unit[k].n);
+	return rc;
+}
+
+/* Step and write, when there are sums; and in any case the end of a group. */
+static int end_group(struct merging *m, bool summed)
+{
+	int rc = 0;
+
+	if (summed && (rc = group_step(&m->group)) == 0)
+		rc = pool_run(m->pool, write_sink, m, m->sinks);
+	m->done += m->group.elems;
+	if (say_due(m->say))
+		say_progress(m->say, "%s %.0f %%", summed ? "merged" : "read",
+			100 * (double)m->done / (double)m->total);
+	if (rc == 0 && wake_requested())
+		rc = err_set(ERR_IO, "interrupted");
+	return rc;
+}
+
+/* ---- a pass ---- */
+
+static bool useless(const struct merging *m)
+{
+	return m->dry || m->group.spoiled;
+}
+
+static int merge_held(struct merging *m, struct group_place *at)
+{
+	int rc;
+
+	group_fill(&m->group, at);
+	if ((rc = group_read(&m->group)) < 0)
+		return rc;
+	if (!useless(m) && (rc = group_sum(&m->group)) < 0)
+		return rc;
+	return end_group(m, !useless(m));
+}
+
+/* Value and rest of the sums, array by array. */
+static int spill_sums(struct merging *m)
+{
+	size_t n = m->group.elems * sizeof(float);
+	int rc = fd_write(m->spill, group_array(&m->group, 0), n);
+
+	return rc < 0 ? rc : fd_write(m->spill, group_array(&m->group, 1), n);
+}
+
+static int load_sums(struct merging *m)
+{
+	size_t n = m->group.elems * sizeof(float);
+
+	for (size_t k = 0; k < 2; k++) {
+		ssize_t got = fd_read(m->spill, group_array(&m->group, k), n);
+
+		if (got < 0)
+			return (int)got;
+		if ((size_t)got < n)
+			return err_set(ERR_IO, "cut short");
+	}
+	return 0;
+}
+
+static int rewind_spill(struct merging *m)
+{
+	int rc = m->spill < 0 ? fd_temporary(&m->spill) : 0;
+
+	if (rc == 0 && lseek(m->spill, 0, SEEK_SET) < 0)
+		rc = err_sys("temporary file");
+	return rc;
+}
+
+static int measure_pieces(struct merging *m, struct group_place at)
+{
+	uint32_t tensor = at.tensor;
+	int rc = 0;
+
+	while (at.tensor == tensor && rc == 0) {
+		group_fill_pieces(&m->group, &at);
+		rc = group_measure(&m->group);
+	}
+	return rc;
+}
+
+/* Sums a tensor into the temporary file, and decides how it is merged. */
+static int sum_pieces(struct merging *m, struct group_place at)
+{
+	uint32_t tensor = at.tensor;
+	int rc = rewind_spill(m);
+
+	while (at.tensor == tensor && rc == 0) {
+		group_fill_pieces(&m->group, &at);
+		if ((rc = group_sum_pieces(&m->group)) == 0 && (rc = spill_sums(m)) < 0)
+			err_at(rc, "temporary file");
+	}
+	return rc;
+}
+
+static int merge_pieces(struct merging *m, struct group_place *at)
+{
+	struct group_place end = { at->tensor + 1, 0 };
+	int rc = measure_pieces(m, *at);
+
+	if (rc < 0 || useless(m)) {
+		*at = end;
+		return rc;
+	}
+	do
+		rc = sum_pieces(m, *at);
+	while (rc == 0 && !group_decide(&m->group, at->tensor));
+	if (rc == 0)
+		rc = rewind_spill(m);
+	while (at->tensor < end.tensor && rc == 0) {
+		group_fill_pieces(&m->group, at);
+		if ((rc = load_sums(m)) < 0)
+			err_at(rc, "temporary file");
+		else
+			rc = end_group(m, true);
+	}
+	return rc;
+}
+
+static int merge_tensors(struct merging *m)
+{
+	struct group_place at = { 0, 0 };
+	int rc = 0;
+
+	m->done = 0;
+	while (at.tensor < m->group.layout->n && rc == 0)
+		rc = group_can_hold(&m->group, at.tensor) ? merge_held(m, &at) : merge_pieces(m, &at);
+	say_progress_end(m->say);
+	return rc;
+}
+
+static int open_group(struct merging *m)
+{
+	struct group_conf c = { m->base, m->prior->reader, m->answers, m->conf.rule, m->conf.outer,
+		m->conf.cosine, m->pool };
+
+	group_close(&m->group);
+	return group_open(&m->group, &c);
+}
+
+/* 1: an answer was refused on the way, or it was a dry pass; 0: all is written but for the ends. */
+static int pass(struct merging *m, const struct key *key)
+{
+	size_t refused = answers_refused(m->answers);
+	int rc;
+
+	if ((rc = set_next(m)) < 0 || (rc = open_group(m)) < 0)
+		return rc;
+	if (!m->dry && ((rc = begin_checkpoint(m, key)) < 0 ||
+		(m->sinks > 1 && (rc = begin_state(m, key)) < 0)))
+		return rc;
+	if ((rc = merge_tensors(m)) < 0 ||
+		(rc = answers_measured(m->answers, m->conf.outlier)) < 0)
+		return rc;
+	return m->dry || answers_refused(m->answers) > refused;
+}
+
+static void set_cosines(struct merging *m)
+{
+	const struct group_tally *t = &m->group.tally;
+
+	for (size_t k = 0; k < m->answers->accepted; k++) {
+		struct answer *a = &m->answers->v[m->answers->order[k]];
+		double norms = a->norm * sqrt(t->all_norm2);
+		double cosine = norms > 0 ? t->all_dot[k] / norms : 0;
+
+		a->cosine = fmax(-1, fmin(1, cosine));
+	}
+}
+
+/* Passes until one is of use; each before it has refused an answer, or was the dry one. */
+static int run_passes(struct merging *m, const struct key *key)
+{
+	int rc;
+
+	while ((rc = pass(m, key)) > 0) {
+		bool again = !m->dry;
+
+		answers_settle(m->answers);
+		if ((rc = answers_enough(m->answers, m->conf.quorum, m->conf.strict)) < 0)
+			break;
+		if (again && !m->sink[0].seekable)
+			return err_set(ERR_AUTH, "%s: an answer changed while it was read",
+				m->sink[0].name);
+		m->dry = false;
+	}
+	for (int i = 0; i < m->sinks && rc < 0; i++)
+		if (sink_cut(&m->sink[i]) < 0)
+			break;
+	return rc;
+}
+
+int merging_write(struct merging *m, const struct merging_output *checkpoint,
+	const struct merging_output *state, const struct key *key, struct say *say)
 {
 	int rc;
 
 	m->say = say;
-	if ((rc = open_checkpoint(m, checkpoint, key)) < 0 ||
-		(state && (rc = open_state(m, state, key)) < 0) || (rc = merge_all(m)) < 0)
+	sink_init(&m->sink[0], checkpoint->fd, checkpoint->name);
+	m->sinks = 1;
+	if (state)
+		sink_init(&m->sink[m->sinks++], state->fd, state->name);
+	m->dry = !m->sink[0].seekable;
+	if ((rc = run_passes(m, key)) < 0)
 		return rc;
 	if (m->conf.cosine)
 		set_cosines(m);
-	return sink_finish(&m->state, NULL);
+	return state ? sink_finish(&m->sink[1], NULL) : 0;
 }
 
 int merging_finish(struct merging *m, digest *id)
 {
-	return sink_finish(&m->checkpoint, id);
+	return sink_finish(&m->sink[0], id);
 }

@@ -58,7 +58,8 @@ static int candidate_open(struct candidate *c, const char *path, const struct fr
 		return 0;
 	if ((rc = fd_open_in(path, &c->fd)) < 0 ||
 		(rc = frame_open(&c->reader, c->fd, path, trust, NULL)) < 0 ||
-		(rc = frame_seekable(c->reader)) < 0 || (rc = frame_id(c->reader, &c->id)) < 0)
+		(rc = frame_seekable(c->reader)) < 0 || (rc = frame_strict(c->reader)) < 0 ||
+		(rc = frame_id(c->reader, &c->id)) < 0)
 		return rc;
 	if ((rc = meta_read(&c->meta, frame_header(c->reader))) == 0 &&
 		(rc = meta_want(&c->meta, KIND_OUTER)) == 0)

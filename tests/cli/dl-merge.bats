@@ -219,6 +219,7 @@ expect_refused() {
 inject() {
 	local fault=$1 call n ended
 	shift
+	need_plain_build # the leak sanitizer does not work under strace
 	strace -f -o /dev/null true 2>/dev/null || skip "strace cannot trace here"
 	dl-merge -s state -o g1 g0 a.delta b.delta
 	delta a.delta g1 0.25
@@ -432,24 +433,50 @@ inject() {
 	head -c 100 b.delta >cut.delta
 	expect_refused cut.delta ".*truncated"
 	(cat b.delta && printf x) >longer.delta
-	expect_refused longer.delta ".*more bytes follow"
+	expect_refused longer.delta "truncated or damaged"
 	cat b.delta c.delta >both.delta
 	expect_refused both.delta ".*"
 	head -c 3000 /dev/urandom >random.delta
 	expect_refused random.delta ".*"
 }
 
-@test "a flipped bit anywhere is refused" {
-	local size bit
+# flips FILE COMMAND...: every 97th bit of the file once, as bad.delta, judged by the command
+flips() {
+	local file=$1 size bit
+	shift
+	size=$(stat -c %s "$file")
+	for bit in $(seq 0 97 $((8 * size - 1))); do
+		cp "$file" bad.delta
+		flip_bit bad.delta "$bit"
+		"$@" || complain "bit $bit was not noticed"
+	done
+}
+merges_without() {
+	merge -o with g0 a.delta bad.delta
+	expect_status 0 && expect_stderr_line "^dl-merge: bad.delta: refused: " && expect_same with without
+}
+refuses() {
+	merge -o g2 "$@"
+	expect_stderr_line "^dl-merge: bad.delta: " && expect_no_file g2 || return 1
+	expect_status 3 2>/dev/null || expect_status 1
+}
+@test "a flipped bit anywhere in an answer is refused" {
+	dl-merge -o without g0 a.delta
+	flips b.delta merges_without
+}
+@test "a flipped bit anywhere in base or state is refused" {
+	flips g0 refuses bad.delta a.delta
+	dl-merge -s state -o g1 g0 a.delta
+	delta a.delta g1 0.25
+	flips state refuses -s bad.delta g1 a.delta
+}
+@test "every byte that is cut off is missed" {
+	local size cut
 	size=$(stat -c %s b.delta)
 	dl-merge -o without g0 a.delta
-	for bit in $(seq 0 97 $((8 * size - 1))); do
-		cp b.delta bad.delta
-		flip_bit bad.delta "$bit"
-		merge -o with g0 a.delta bad.delta
-		expect_status 0 && expect_stderr_line "^dl-merge: bad.delta: refused: " ||
-			complain "bit $bit was not noticed"
-		expect_same with without
+	for cut in $(seq 1 37 "$size"); do
+		head -c -"$cut" b.delta >bad.delta
+		merges_without || complain "$cut bytes were not missed"
 	done
 }
 
@@ -607,6 +634,47 @@ expect_row() {
 	expect_status 1
 	expect_stdout old
 	expect_stderr_line "^dl-merge: g1: .*No space left on device$"
+}
+
+@test "an answer that turns out bad late is taken out of what was written" {
+	# Two groups: the first is merged before the end of the second is read.
+	dl-forge checkpoint run="$run_id" model="$model" w:2100000:normal,1,1 b:1:0 >big
+	dl-forge -b big delta learner=a tokens=1 steps=1 w:2100000:normal,2,1 b:1:0 >a
+	dl-forge -b big delta learner=b tokens=1 steps=1 w:2100000:normal,3,1 b:1:nan >b
+	dl-forge -b big delta learner=c tokens=1 steps=1 w:2100000:normal,4,1 b:1:1 >c
+	dl-merge -s s1 -o want big a c
+	for to in file append pipe; do
+		case $to in
+		file) merge -s s2 -o have big a b c ;;
+		append)
+			printf before >have
+			dl-merge -s s2 big a b c >>have 2>words
+			[ "$(head -c 6 have)" = before ]
+			tail -c +7 have >rest
+			mv rest have
+			;;
+		pipe) dl-merge -s s2 big a b c 2>words | cat >have ;;
+		esac
+		expect_same have want
+		expect_same s2 s1
+		rm s2
+	done
+	grep -qx "dl-merge: b: refused: tensor 'b' element 0 is nan" words
+	# A quorum that is missed late leaves nothing.
+	printf before >have
+	run dl-merge -K 3 big a b c >>have
+	run sh -c 'dl-merge -K 3 -s s2 big a b c >>have'
+	expect_status 4
+	[ "$(cat have)" = before ]
+	expect_no_file s2
+}
+@test "the other answer of a learner counts when the first one turns out bad" {
+	dl-forge -b g0 delta learner=b tokens=200 steps=10 w:2x2:0 b:1:nan >long.delta
+	merge -o with g0 a.delta b.delta long.delta
+	expect_status 0
+	expect_stderr_line "^dl-merge: long.delta: refused: tensor 'b' element 0 is nan$"
+	dl-merge -o without g0 a.delta b.delta
+	expect_same with without
 }
 
 @test "a reader that went away: the state stays consistent" {
