@@ -201,7 +201,8 @@ static int unknown_long(const struct parse *p, const char *name)
 	near = conf_nearest(name, names);
 	say_escape(shown, sizeof shown, name);
 	if (near)
-		return err_set(ERR_USAGE, "unknown option '--%s', did you mean '--%s'?", shown, near);
+		return err_set(ERR_USAGE, "unknown option '--%s', did you mean '--%s'?", shown,
+			       near);
 	return err_set(ERR_USAGE, "unknown option '--%s', see -h", shown);
 }
 

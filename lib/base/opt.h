@@ -41,7 +41,7 @@ struct opt {
 
 struct opt_prog {
 	const char *name, *summary;
-	const char *const *synopsis; /* NULL-terminated lines, each starting with the program's name */
+	const char *const *synopsis; /* NULL-terminated lines, each beginning with the name */
 	const struct opt *table;
 };
 

@@ -117,9 +117,17 @@ int say_error(struct say *s, int code)
 static size_t utf8_decode(const unsigned char *p, uint32_t *point)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t n = p[0] < 0x80 ? 1 : p[0] >> 5 == 6 ? 2 : p[0] >> 4 == 14 ? 3 : p[0] >> 3 == 30 ? 4 : 0;
+	size_t n = 0;
 	uint32_t x;
 
+	if (p[0] < 0x80)
+		n = 1;
+	else if (p[0] >> 5 == 6)
+		n = 2;
+	else if (p[0] >> 4 == 14)
+		n = 3;
+	else if (p[0] >> 3 == 30)
+		n = 4;
 	if (n == 0)
 		return 0;
 	x = n == 1 ? p[0] : p[0] & (0x7fu >> n);

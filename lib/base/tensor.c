@@ -228,15 +228,16 @@ int tensors_same(const struct tensors *want, const struct tensors *have)
 		const struct tensor *w = &want->v[i], *h = &have->v[i];
 
 		if (strcmp(w->name, h->name) != 0)
-			return err_set(ERR_DATA, "tensor %zu is '%s', not '%s'", i, h->name, w->name);
+			return err_set(ERR_DATA, "tensor %zu is '%s', not '%s'", i, h->name,
+				       w->name);
 		if (w->dtype != h->dtype)
 			return err_set(ERR_DATA, "tensor '%s' is of type %s, not %s", w->name,
 				       dtype_name(h->dtype), dtype_name(w->dtype));
 		if (!same_shape(w, h)) {
 			tensor_shape_text(w, shape_w);
 			tensor_shape_text(h, shape_h);
-			return err_set(ERR_DATA, "tensor '%s' has shape %s, not %s", w->name, shape_h,
-				       shape_w);
+			return err_set(ERR_DATA, "tensor '%s' has shape %s, not %s", w->name,
+				       shape_h, shape_w);
 		}
 	}
 	if (want->n != have->n)

@@ -53,12 +53,14 @@ void tensor_shape_text(const struct tensor *t, char out[96]);
 int tensor_shape_parse(struct tensor *t, const char *text) ERR_MUST;
 
 void tensors_release(struct tensors *ts);
-/* Checks and appends a copy; ERR_DATA for a name that is there already is found by tensors_unique. */
+/* Checks and appends a copy; ERR_DATA for a name that is there already is found by
+ * tensors_unique. */
 int tensors_push(struct tensors *ts, const struct tensor *t) ERR_MUST;
 int tensors_copy(struct tensors *to, const struct tensors *from) ERR_MUST;
 /* ERR_DATA naming the first name that occurs twice. O(n log n). */
 int tensors_unique(const struct tensors *ts) ERR_MUST;
-/* 0, or ERR_DATA naming the first difference in number, name, order, dtype or shape (not encoding). */
+/* 0, or ERR_DATA naming the first difference in number, name, order, dtype or shape (not
+ * encoding). */
 int tensors_same(const struct tensors *want, const struct tensors *have) ERR_MUST;
 uint64_t tensors_total(const struct tensors *ts); /* elements of all */
 

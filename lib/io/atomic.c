@@ -64,7 +64,8 @@ static char *temp_name(const char *path)
 
 	if (getrandom(&salt, sizeof salt, 0) < 0)
 		salt = (uint64_t)getpid();
-	if (asprintf(&name, "%.*s.%.*s.%016" PRIx64 ".tmp", dir, path, TEMP_BASE, path + dir, salt) < 0)
+	if (asprintf(&name, "%.*s.%.*s.%016" PRIx64 ".tmp", dir, path, TEMP_BASE, path + dir,
+		     salt) < 0)
 		return NULL;
 	return name;
 }

@@ -25,7 +25,8 @@ struct atomic {
 
 int atomic_open(struct atomic *a, const char *path, mode_t mode) ERR_MUST;
 int atomic_commit(struct atomic *a) ERR_MUST;
-/* As commit, but the file that was there stays as PATH.prev (hard link, or rename where links fail). */
+/* As commit, but the file that was there stays as PATH.prev (hard link, or rename where links
+ * fail). */
 int atomic_commit_keep(struct atomic *a) ERR_MUST;
 /* As commit, but a file that is there stays as it is: then 1, and the temporary one is gone. */
 int atomic_commit_new(struct atomic *a) ERR_MUST;

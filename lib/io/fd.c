@@ -164,7 +164,8 @@ ssize_t fd_read_at(int fd, void *to, size_t n, uint64_t offset)
 	if (offset > (uint64_t)INT64_MAX - n)
 		return err_set(ERR_DATA, "an offset beyond any file");
 	while (done < n) {
-		ssize_t got = pread(fd, (char *)to + done, portion(n - done), (off_t)(offset + done));
+		ssize_t got =
+			pread(fd, (char *)to + done, portion(n - done), (off_t)(offset + done));
 
 		if (got == 0)
 			break;
@@ -288,7 +289,8 @@ bool fd_same(int a, int b)
 {
 	struct stat x, y;
 
-	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev &&
+	       x.st_ino == y.st_ino;
 }
 
 int fd_output_fits(const char *what, const int *inputs, size_t n)
@@ -299,7 +301,8 @@ int fd_output_fits(const char *what, const int *inputs, size_t n)
 	if ((fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY)
 		return err_set(ERR_IO, "standard output: not open for writing");
 	if (isatty(STDOUT_FILENO) == 1)
-		return err_set(ERR_USAGE, "%s would go to a terminal: redirect standard output", what);
+		return err_set(ERR_USAGE, "%s would go to a terminal: redirect standard output",
+			       what);
 	if (!fd_regular(STDOUT_FILENO, &size))
 		return 0;
 	for (size_t i = 0; i < n; i++)

@@ -1,6 +1,6 @@
 /*
- * spool - the rest of several pipes, all at once, into temporary files without names: a slow, silent
- * or endless one holds up none of the others.
+ * spool - the rest of several pipes, all at once, into temporary files without names: a slow,
+ * silent or endless one holds up none of the others.
  */
 #ifndef SPOOL_H
 #define SPOOL_H
@@ -17,8 +17,8 @@ struct spool {
 	struct err_note note; /* out: code 0, or why */
 };
 
-/* Those longer than `limit` bytes, or not at their end after `seconds` (0: whenever), fail, each for
- * itself. Returns an error only for what concerns all: no memory, wake_requested. */
+/* Those longer than `limit` bytes, or not at their end after `seconds` (0: whenever), fail, each
+ * for itself. Returns an error only for what concerns all: no memory, wake_requested. */
 int spool_run(struct spool *v, size_t n, uint64_t limit, double seconds, const struct clock *clock)
 	ERR_MUST;
 
