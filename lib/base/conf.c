@@ -118,6 +118,8 @@ static int parse_line(struct conf *c, const char *s, size_t n, int line)
 		at++;
 	if (at == n)
 		return err_set(ERR_DATA, "line %d: key '%s' has no value", line, key);
+	if (s[at] == '=' || s[at] == '#') /* written again it would be read as something else */
+		return err_set(ERR_DATA, "line %d: value of '%s' begins with '%c'", line, key, s[at]);
 	if (find(c, key))
 		return err_set(ERR_DATA, "line %d: key '%s' given twice", line, key);
 	return append(c, s, key_n, s + at, n - at, line);

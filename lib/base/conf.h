@@ -1,10 +1,10 @@
 /*
  * conf - ordered `key value` lines, as in configurations and file headers.
  *
- * A line is KEY, blanks, VALUE up to the end of the line; `KEY = VALUE` is the same.
- * '#' starts a comment at the beginning of a line or after a blank. CRLF and a
- * leading UTF-8 byte order mark are taken as written by an editor; NUL and other
- * control characters are not. Keys are [a-z0-9_.-]{1,64}. A key given twice, or
+ * A line is KEY, blanks, VALUE up to the end of the line; `KEY = VALUE` is the same. '#' starts a
+ * comment at the beginning of a line or after a blank. CRLF and a leading UTF-8 byte order mark are
+ * taken as written by an editor; NUL and other control characters are not. Keys are
+ * [a-z0-9_.-]{1,64}, at most 4096 of them; values begin with neither = nor #. A key given twice, or
  * without a value, is an error that names its line.
  *
  * A struct conf owns its strings. Zeroed memory is an empty conf.

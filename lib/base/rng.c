@@ -40,6 +40,13 @@ static struct block philox(uint64_t key, uint64_t number, uint64_t stream)
 	return (struct block){ { a, b, c, d } };
 }
 
+void rng_block(uint32_t out[4], uint64_t seed, uint64_t number, uint64_t stream)
+{
+	struct block b = philox(seed, number, stream);
+
+	memcpy(out, b.w, sizeof b.w);
+}
+
 static uint64_t join(uint32_t low, uint32_t high)
 {
 	return (uint64_t)high << 32 | low;

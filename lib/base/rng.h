@@ -24,6 +24,9 @@ uint64_t rng_u64(struct rng *r);
 uint64_t rng_below(struct rng *r, uint64_t n); /* uniform in [0, n), n > 0, no bias */
 double rng_unit(struct rng *r);                /* uniform in [0, 1), 53 bits */
 
+/* The raw bijection: four words of block `number`. Numbers from 2^62 on are used by the below. */
+void rng_block(uint32_t out[4], uint64_t seed, uint64_t number, uint64_t stream);
+
 /* The i-th standard normal of (seed, stream): a pure function, any order, any machine. */
 float rng_normal_at(uint64_t seed, uint64_t stream, uint64_t i);
 

@@ -60,6 +60,10 @@ static void test_bad(void)
 	check_bad("format 1\nkind\n", "line 2: key 'kind' has no value");
 	check_bad("format 1\ntensor a f32 1 f32\n\nkind\n", "line 4: key 'kind' has no value");
 	check_bad("format 1\nformat 1\nformat 1\n", "line 3: key 'format' given twice");
+	check_bad("format 1\nformat 1\n", "'format' is not a key");
+	check_bad("format 1\ntensor\ta f32 1 f32\n", "'tensor' is not a key");
+	check_bad("format 1\na ==b\n", "line 2: value of 'a' begins with '='");
+	check_bad("format 1\na =#b\n", "line 2: value of 'a' begins with '#'");
 	check_bad("format 1\ntensor\n", "line 2: key 'tensor' has no value");
 	snprintf(line, sizeof line, "format 1\ntensor %0300d f32 1 f32\n", 0);
 	check_bad(line, "line 2: tensor name is longer than 128 characters");
