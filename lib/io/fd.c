@@ -30,6 +30,7 @@ int fd_standard(void)
 		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", mode[fd]) != fd)
 			return err_sys("/dev/null");
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_IGN); /* ulimit -f is an error of write(2) like a full disk */
 	return 0;
 }
 

@@ -677,6 +677,19 @@ expect_row() {
 	expect_same with without
 }
 
+@test "a limit on the size of files is like a full disk" {
+	dl-forge checkpoint run="$run_id" model="$model" w:300000:normal,1,1 >big
+	dl-forge -b big delta learner=a tokens=1 steps=1 w:300000:normal,2,1 >big.delta
+	echo old >g1
+	run --separate-stderr bash -c 'ulimit -f 100; dl-merge -s state -o g1 big big.delta'
+	expect_status 1
+	expect_stdout ""
+	expect_stderr_line "^dl-merge: (g1|state): .*File too large$"
+	[ "$(cat g1)" = old ]
+	expect_no_file state
+	expect_no_temporary
+}
+
 @test "a reader that went away: the state stays consistent" {
 	dl-forge checkpoint run="$run_id" model="$model" w:300000:normal,1,1 >big
 	dl-forge -b big delta learner=a tokens=1 steps=1 w:300000:normal,2,1 >big.delta
