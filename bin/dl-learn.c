@@ -2,7 +2,6 @@
  * dl-learn - checkpoint in, inner steps, delta out.
  */
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -104,30 +103,45 @@ static int check_options(char **words, int n)
 		return err_set(ERR_USAGE, "the name of a file is empty");
 	if (!c->steps)
 		c->steps = UINT64_MAX;
+	if (o.out && strcmp(o.out, "-") == 0)
+		o.out = NULL;
 	if (encoding_parse(o.encoding, &c->encoding) < 0 || c->encoding == ENC_PLAIN)
 		return err_set(ERR_USAGE, "option --encoding: '%s' is not f32r, f32 or bf16",
 			o.encoding);
 	return 0;
 }
 
-/* The file at `path`, when there is one, must be none of the inputs, under whatever name. */
-static int check_apart(const char *path)
+/* A file to be written, under whatever name, is none of the others. */
+static int check_apart(const char *path, const char *what)
 {
-	const char *ckpt = strcmp(o.ckpt, "-") == 0 ? "/dev/stdin" : o.ckpt;
-	const char *inputs[] = { ckpt, o.shard, o.learner.state };
-	struct stat out, in;
+	const struct { const char *path, *is; } others[] = {
+		{ strcmp(o.ckpt, "-") == 0 ? "/dev/stdin" : o.ckpt, "an input" },
+		{ o.shard, "an input" },
+		{ o.learner.state, "the state" },
+		{ o.learner.metrics, "the table of metrics" },
+	};
 	size_t i;
 
-	if (stat(path, &out) < 0 || !S_ISREG(out.st_mode))
-		return 0;
-	for (i = 0; i < sizeof inputs / sizeof *inputs; i++) {
-		if (!inputs[i] || stat(inputs[i], &in) < 0)
-			continue;
-		if (in.st_dev == out.st_dev && in.st_ino == out.st_ino)
-			return err_set(ERR_USAGE, "%s: is an input: the delta would overwrite it",
-				path);
-	}
+	for (i = 0; i < sizeof others / sizeof *others; i++)
+		if (others[i].path && others[i].path != path && atomic_same(path, others[i].path))
+			return err_set(ERR_USAGE, "%s: is %s: %s would overwrite it", path,
+				others[i].is, what);
 	return 0;
+}
+
+/* Before the first step: what cannot be written is not worth the training. */
+static int check_outputs(const struct work *w)
+{
+	struct output out;
+	int rc;
+
+	rc = output_open(&out, o.out, "a delta", &w->ckpt_fd, 1);
+	output_abort(&out);
+	if (rc == 0)
+		rc = check_apart(o.out ? o.out : "/dev/stdout", "the delta");
+	if (rc == 0 && o.learner.metrics)
+		rc = check_apart(o.learner.metrics, "metrics");
+	return rc;
 }
 
 static int open_inputs(struct work *w)
@@ -142,14 +156,14 @@ static int open_inputs(struct work *w)
 		return rc;
 	if ((rc = fd_open_in(o.ckpt, &w->ckpt_fd)) < 0)
 		return rc;
-	if ((rc = o.out ? check_apart(o.out) : fd_output_fits("a delta", &w->ckpt_fd, 1)) < 0)
+	if ((rc = check_outputs(w)) < 0)
 		return rc;
 	if ((rc = shard_open(&w->shard, o.shard, &w->trust)) < 0)
 		return rc;
 	return frame_open(&w->ckpt, w->ckpt_fd, fd_name(o.ckpt), &w->trust, w->pool);
 }
 
-/* The file is opened only now: a learner killed before leaves no temporary name behind. */
+/* The file is opened for good only now: a learner killed before leaves no temporary name behind. */
 static int deliver(const struct work *w)
 {
 	struct output out;

@@ -160,7 +160,7 @@ static int open_output(struct merge *m)
 		inputs[i + 1] = m->in[i].fd;
 	rc = output_open(&m->out, o.output, "a checkpoint", inputs, m->n + 1);
 	free(inputs);
-	if (rc == 0 && o.state && m->out.file.path && strcmp(m->out.file.path, m->state.path) == 0)
+	if (rc == 0 && o.state && o.output && atomic_same(o.output, o.state))
 		rc = err_set(ERR_USAGE, "checkpoint and state are the same file, '%s'", o.output);
 	return rc;
 }

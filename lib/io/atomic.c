@@ -14,6 +14,7 @@
 
 #include "io/fd.h"
 
+#define LINKS_MAX 40 /* as the kernel */
 #define TEMP_TRIES 100
 #define TEMP_BASE 200 /* characters of the name kept in the temporary one, below NAME_MAX */
 
@@ -25,21 +26,60 @@ static size_t directory_length(const char *path)
 	return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-/* The path itself, or where the symbolic link at its end leads to. Caller frees. */
+/* The path itself, or where the symbolic links at its end lead to. Caller frees. */
 static int resolve(const char *path, char **out)
 {
-	char target[PATH_MAX];
-	ssize_t n = readlink(path, target, sizeof target - 1);
-	int dir = (int)directory_length(path);
+	char target[PATH_MAX], *at = strdup(path), *next;
+	ssize_t n;
 
-	if (n < 0)
-		*out = strdup(path);
-	else {
-		target[n] = '\0';
-		if (asprintf(out, "%.*s%s", target[0] == '/' ? 0 : dir, path, target) < 0)
-			*out = NULL;
+	for (int links = 0; at && (n = readlink(at, target, sizeof target - 1)) >= 0; links++) {
+		int dir = target[0] == '/' ? 0 : (int)directory_length(at);
+
+		if (links == LINKS_MAX) {
+			free(at);
+			errno = ELOOP;
+			return err_sys("%s", path);
+		}
+		if (asprintf(&next, "%.*s%.*s", dir, at, (int)n, target) < 0)
+			next = NULL;
+		free(at);
+		at = next;
 	}
-	return *out ? 0 : err_nomem();
+	*out = at;
+	return at ? 0 : err_nomem();
+}
+
+static bool same_inode(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Two files that are not there yet: the same name in the same directory? */
+static bool same_name(const char *a, const char *b)
+{
+	size_t m = directory_length(a), n = directory_length(b);
+	char *dir_a = m ? strndup(a, m) : strdup("."), *dir_b = n ? strndup(b, n) : strdup(".");
+	struct stat x, y;
+	bool same = dir_a && dir_b && strcmp(a + m, b + n) == 0 && stat(dir_a, &x) == 0 &&
+		stat(dir_b, &y) == 0 && same_inode(&x, &y);
+
+	free(dir_a);
+	free(dir_b);
+	return same;
+}
+
+bool atomic_same(const char *a, const char *b)
+{
+	char *end_a = NULL, *end_b = NULL;
+	struct stat x, y;
+	bool there_a = stat(a, &x) == 0, there_b = stat(b, &y) == 0, same;
+
+	if (there_a || there_b)
+		return there_a && there_b && S_ISREG(x.st_mode) && same_inode(&x, &y);
+	same = resolve(a, &end_a) == 0 && resolve(b, &end_b) == 0 && same_name(end_a, end_b);
+	free(end_a);
+	free(end_b);
+	return same;
 }
 
 /* Only a regular file may be replaced: never a device, a FIFO or a directory. */

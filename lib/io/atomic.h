@@ -6,13 +6,14 @@
  *     atomic_commit  fsync, rename, fsync of the directory
  *     atomic_abort   removes the temporary file; harmless after commit
  *
- * A symbolic link as target is followed once, so the link stays and its target is replaced.
+ * Symbolic links as target are followed to their end: links stay, and what they lead to is replaced.
  * fsync of a directory that answers EINVAL, EPERM or ENOTSUP is taken as done. Temporary names
  * start with '.' and end with ".tmp".
  */
 #ifndef ATOMIC_H
 #define ATOMIC_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -23,6 +24,8 @@ struct atomic {
 };
 #define ATOMIC_INIT { -1, 0, 0 }
 
+/* Do both paths lead to one regular file, there or still to be made? */
+bool atomic_same(const char *a, const char *b);
 int atomic_open(struct atomic *a, const char *path, mode_t mode) ERR_MUST;
 int atomic_commit(struct atomic *a) ERR_MUST;
 /* As commit, but the file that was there stays as PATH.prev (hard link, or rename where links

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,16 +13,32 @@
 
 static const char columns[] = "global_step\tstep\ttokens\tloss\tlr\tgrad_norm\ttokens_per_s\n";
 
+/* A new file gets its head. What has another one is no table, and is not added to. */
+static int check_head(int fd)
+{
+	char head[sizeof columns - 1];
+	ssize_t n = fd_read_at(fd, head, sizeof head, 0);
+
+	if (n < 0)
+		return (int)n;
+	if (n == 0)
+		return fd_write(fd, columns, sizeof head);
+	if ((size_t)n < sizeof head || memcmp(head, columns, sizeof head) != 0)
+		return err_set(ERR_DATA, "is there already and no table of metrics");
+	return 0;
+}
+
 int metrics_open(struct metrics *m, const char *path)
 {
 	struct stat st;
+	bool stream = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 	int rc = 0;
 
-	m->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-	if (m->fd < 0 || fstat(m->fd, &st) < 0)
+	m->fd = open(path, (stream ? O_WRONLY : O_RDWR) | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+	if (m->fd < 0)
 		rc = err_sys("cannot open");
-	else if (S_ISREG(st.st_mode) && st.st_size == 0)
-		rc = fd_write(m->fd, columns, strlen(columns));
+	else if (!stream)
+		rc = check_head(m->fd);
 	if (rc < 0) {
 		metrics_close(m);
 		return err_at(rc, "%s", path);

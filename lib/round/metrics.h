@@ -25,6 +25,7 @@ struct metrics_row {
 	double tokens_per_s;    /* last column: the only one that depends on time */
 };
 
+/* ERR_DATA for a file that is there and has another head. */
 int metrics_open(struct metrics *m, const char *path) ERR_MUST;
 int metrics_add(struct metrics *m, const struct metrics_row *row) ERR_MUST;
 void metrics_close(struct metrics *m);

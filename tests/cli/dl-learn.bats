@@ -232,6 +232,10 @@ await_lines() {
 	expect_same a.delta want.delta
 	run -1 --separate-stderr dl-learn -n 2 -d text.0.tok --metrics missing/m.tsv -o b.delta g0.ckpt
 	expect_stderr_line "^dl-learn: missing/m.tsv: cannot open: No such file or directory$"
+	cp small.conf precious
+	run -1 --separate-stderr dl-learn -n 2 -d text.0.tok --metrics precious -o b.delta g0.ckpt
+	expect_stderr_line "^dl-learn: precious: is there already and no table of metrics$"
+	expect_same precious small.conf
 }
 
 @test "smaller encodings are smaller" {
@@ -442,10 +446,15 @@ await_lines() {
 	cp g0.ckpt before
 	dl-learn -n 2 -d text.0.tok -s state -o a.delta g0.ckpt
 	local out
-	for out in g0.ckpt ./g0.ckpt hard soft text.0.tok state; do
+	for out in g0.ckpt ./g0.ckpt hard soft text.0.tok; do
 		run -2 --separate-stderr dl-learn -n 2 -d text.0.tok -s state -o "$out" g0.ckpt
 		expect_stderr_line "^dl-learn: $out: is an input: the delta would overwrite it$"
+		run -2 --separate-stderr dl-learn -n 2 -d text.0.tok --metrics "$out" -o b.delta g0.ckpt
+		expect_stderr_line "^dl-learn: $out: is an input: metrics would overwrite it$"
 	done
+	# shellcheck disable=SC2094 # that is the question
+	run -2 --separate-stderr sh -c 'dl-learn -n 2 -d text.0.tok g0.ckpt >>text.0.tok'
+	expect_stderr_line "is an input"
 	# shellcheck disable=SC2094 # that is the question
 	run -2 --separate-stderr dl-learn -n 2 -d text.0.tok -o g0.ckpt <g0.ckpt
 	expect_stderr_line "is an input"
@@ -453,6 +462,36 @@ await_lines() {
 	run -2 --separate-stderr sh -c 'dl-learn -n 2 -d text.0.tok g0.ckpt >>g0.ckpt'
 	expect_stderr_line "^dl-learn: a delta would overwrite one of the inputs$"
 	expect_same g0.ckpt before
+}
+
+@test "delta, state and metrics are three files, also before they are there" {
+	mkdir far
+	ln -s far/soft soft
+	local other
+	for other in same ./same far/../same; do
+		run -2 --separate-stderr dl-learn -n 2 -d text.0.tok -s same -o $other g0.ckpt
+		expect_stderr_line "^dl-learn: $other: is the state: the delta would overwrite it$"
+		run -2 --separate-stderr dl-learn -n 2 -d text.0.tok -s same --metrics $other -o a.delta g0.ckpt
+		expect_stderr_line "^dl-learn: $other: is the state: metrics would overwrite it$"
+		run -2 --separate-stderr dl-learn -n 2 -d text.0.tok --metrics same -o $other g0.ckpt
+		expect_stderr_line "^dl-learn: $other: is the table of metrics: the delta would overwrite it$"
+	done
+	run -2 --separate-stderr dl-learn -n 2 -d text.0.tok -s soft -o far/soft g0.ckpt
+	expect_stderr_line "is the state"
+	expect_no_file same far/soft a.delta
+}
+
+@test "an output that cannot be is told before the first step" {
+	local out
+	mkfifo pipe
+	for out in missing/a.delta . pipe /dev/null; do
+		run -1 --separate-stderr dl-learn -n 1000000000 -d text.0.tok -o $out --metrics m.tsv g0.ckpt
+		expect_stderr_line "^dl-learn: $out: "
+	done
+	command -v script >/dev/null || skip "no script"
+	run script -qec 'dl-learn -n 1000000000 -d text.0.tok -o - g0.ckpt' /dev/null </dev/null
+	expect_status 2
+	expect_stdout_like "^dl-learn: a delta would go to a terminal: redirect standard output"
 }
 
 @test "a reader that goes away ends it quietly" {

@@ -306,10 +306,13 @@ inject() {
 	merge -s g0 g0 a.delta
 	expect_status 1
 	expect_stderr_like "g0: is a checkpoint"
-	merge -s new -o new g0 a.delta
-	expect_status 2
-	expect_stderr_line "checkpoint and state are the same file"
-	expect_no_file new
+	local other
+	for other in new ./new; do
+		merge -s new -o $other g0 a.delta
+		expect_status 2
+		expect_stderr_line "checkpoint and state are the same file"
+		expect_no_file new
+	done
 }
 
 @test "a state in use is status 4" {
@@ -352,6 +355,14 @@ inject() {
 	merge g0 bad.delta worse.delta
 	expect_status 1
 	expect_stdout ""
+	dl-merge -s state -o g1 g0 a.delta
+	cp state before
+	delta bad.delta g1 0.5 steps=0
+	merge -s state -o g2 g1 bad.delta
+	expect_status 1
+	expect_same state before
+	expect_no_file g2
+	expect_no_temporary
 }
 
 @test "another base, run, model, or layout: refused" {

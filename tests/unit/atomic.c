@@ -104,8 +104,24 @@ static void test_links(void)
 	holds("d/f", "one");
 	CHECK(publish("link", "two", 0) == 0);
 	holds("d/f", "two");
+	CHECK(symlink("link", "chain") == 0 && publish("chain", "three", 0) == 0);
+	CHECK(lstat("chain", &st) == 0 && S_ISLNK(st.st_mode));
+	CHECK(lstat("link", &st) == 0 && S_ISLNK(st.st_mode));
+	holds("d/f", "three");
 	CHECK(unlink("d/f") == 0 && rmdir("d") == 0);
-	CHECK(EMPTIED("link"));
+	CHECK(EMPTIED("link", "chain"));
+}
+
+static void test_same(void)
+{
+	CHECK(mkdir("d", 0700) == 0 && symlink("d/f", "link") == 0);
+	CHECK(atomic_same("f", "./f") && atomic_same("link", "d/../d/f") && !atomic_same("f", "d/f"));
+	CHECK(!atomic_same("absent/f", "absent/f")); /* nothing can be made there */
+	CHECK(publish("f", "one", 0) == 0 && link("f", "d/f") == 0);
+	CHECK(atomic_same("f", "link") && !atomic_same("f", "g"));
+	CHECK(!atomic_same("/dev/null", "/dev/null")); /* holds nothing */
+	CHECK(unlink("d/f") == 0 && rmdir("d") == 0);
+	CHECK(EMPTIED("f", "link"));
 }
 
 static void refused(const char *path, const char *why)
@@ -126,7 +142,9 @@ static void test_refused_targets(void)
 	refused("d/", "d/: not the name of a file");
 	refused("", ": not the name of a file");
 	refused("absent/f", "absent/f: No such file or directory");
-	CHECK(EMPTIED("fifo"));
+	CHECK(symlink("round", "round") == 0);
+	refused("round", "round: Too many levels of symbolic links");
+	CHECK(EMPTIED("fifo", "round"));
 }
 
 static void test_long_names(void)
@@ -244,6 +262,7 @@ int main(void)
 	test_abort();
 	test_keep_previous();
 	test_links();
+	test_same();
 	test_refused_targets();
 	test_long_names();
 	test_no_space();

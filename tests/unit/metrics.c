@@ -38,6 +38,17 @@ static void appends_whole_lines_under_one_head(const char *path)
 	check_content(path, want);
 }
 
+static void another_file_is_left_alone(const char *path)
+{
+	struct metrics m;
+	int fd = open(path, O_WRONLY | O_TRUNC);
+
+	CHECK(fd >= 0 && fd_write(fd, "a letter\n", 9) == 0 && close(fd) == 0);
+	CHECK(metrics_open(&m, path) == ERR_DATA);
+	CHECK_SAYS("is there already and no table of metrics");
+	check_content(path, "a letter\n");
+}
+
 static void errors_name_the_file(void)
 {
 	const struct metrics_row row = { 1, 1, 1, 1, 1, 1, 1 };
@@ -62,6 +73,7 @@ int main(void)
 	CHECK(fd >= 0);
 	close(fd);
 	appends_whole_lines_under_one_head(path);
+	another_file_is_left_alone(path);
 	errors_name_the_file();
 	unlink(path);
 	return unit_done("metrics");
