@@ -121,6 +121,14 @@ static int sort_lines(struct tensors *ts, struct buf *rest, const char *text, si
 	return rc;
 }
 
+/* These begin lines of their own sort and are never keys. */
+static int check_reserved(const struct conf *keys)
+{
+	const char *key = conf_get(keys, "format") ? "format" : "tensor";
+
+	return conf_get(keys, key) ? err_set(ERR_DATA, "'%s' is not a key", key) : 0;
+}
+
 int header_parse(struct header *h, const char *text, size_t n)
 {
 	struct buf rest = BUF_INIT;
@@ -131,7 +139,8 @@ int header_parse(struct header *h, const char *text, size_t n)
 	if (n > HEADER_BYTES)
 		return err_set(ERR_DATA, "header of %zu bytes, limit is %zu", n, HEADER_BYTES);
 	if ((rc = sort_lines(&h->tensors, &rest, text, n)) < 0 ||
-		(rc = conf_parse(&h->keys, rest.data ? rest.data : "", rest.len)) < 0)
+		(rc = conf_parse(&h->keys, rest.data ? rest.data : "", rest.len)) < 0 ||
+		(rc = check_reserved(&h->keys)) < 0)
 		goto out;
 	rc = tensors_unique(&h->tensors);
 out:
@@ -156,9 +165,7 @@ int header_format(const struct header *h, struct buf *out)
 	size_t start = out->len;
 	int rc;
 
-	if (conf_get(&h->keys, "format") || conf_get(&h->keys, "tensor"))
-		return err_set(ERR_DATA, "header has a key 'format' or 'tensor' of its own");
-	if ((rc = tensors_unique(&h->tensors)) < 0 ||
+	if ((rc = check_reserved(&h->keys)) < 0 || (rc = tensors_unique(&h->tensors)) < 0 ||
 		(rc = buf_fmt(out, "format %d\n", HEADER_FORMAT)) < 0 ||
 		(rc = conf_format(&h->keys, out)) < 0)
 		return rc;
