@@ -21,6 +21,17 @@ teardown_file() {
 	fi
 }
 
+# sshd goes into the background before it knows whether the port is free.
+listening() {
+	for _ in $(seq 200); do
+		[ -s sshd.pid ] && return
+		grep -q 'Cannot bind' sshd.log && break
+		sleep 0.05
+	done
+	rm -f sshd.log
+	return 1
+}
+
 # One user, but each host's key has a forced command that makes another home and directory of it.
 start_sshd() {
 	local m dir=$BATS_FILE_TMPDIR port
@@ -35,7 +46,7 @@ start_sshd() {
 			"$dir" "$m" "$DL_BIN" "$(cat "id.$m.pub")" >>authorized
 	done
 	chmod 600 authorized
-	for port in $(seq 20022 20122); do
+	for port in $(shuf -i 20000-29999 -n 50); do
 		cat >sshd.conf <<-END
 			ListenAddress 127.0.0.1:$port
 			HostKey $dir/host
@@ -47,7 +58,8 @@ start_sshd() {
 			MaxStartups 100
 		END
 		mkdir -p /run/sshd 2>/dev/null || true
-		"$sshd" -f "$dir/sshd.conf" -E "$dir/sshd.log" 3>&- && break
+		"$sshd" -f "$dir/sshd.conf" -E "$dir/sshd.log" 3>&-
+		listening && break
 	done
 	for m in a b c d; do
 		cat >>config <<-END
