@@ -121,14 +121,15 @@ flip_bit() {
 # small_disk SIZE COMMAND...: runs it in an empty file system of that size (as 256k), which is gone
 # afterwards. Say need_small_disk first: a skip inside of `run` would not be heard.
 need_small_disk() {
-	unshare -m true 2>/dev/null || skip "no right to mount a small file system"
+	small_disk 4k true 2>/dev/null || skip "no right to mount a small file system"
 }
 small_disk() {
-	local size=$1 dir=$BATS_TEST_TMPDIR/small-disk
+	local size=$1 dir=$BATS_TEST_TMPDIR/small-disk namespaces=-m
 	shift
 	mkdir -p "$dir"
-	unshare -m sh -c 'mount -t tmpfs -o "size=$1" tmpfs "$2" && cd "$2" && shift 2 && exec "$@"' \
-		sh "$size" "$dir" "$@"
+	[ "$(id -u)" -eq 0 ] || namespaces=-rm
+	unshare $namespaces sh -c 'mount -t tmpfs -o "size=$1" tmpfs "$2" && cd "$2" && shift 2 &&
+		exec "$@"' sh "$size" "$dir" "$@"
 }
 
 # Permission tests mean nothing to the superuser.
