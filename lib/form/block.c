@@ -6,12 +6,18 @@
 
 #include "base/bytes.h"
 #include "form/codec.h"
+#include "form/lanes.h"
 #include "io/fd.h"
+
+uint8_t *block_image(void)
+{
+	return malloc(CHAIN_PRELUDE + CHAIN_STORED + SIG_SEAL);
+}
 
 int block_init(struct block *b)
 {
 	*b = (struct block){ 0 };
-	b->image = malloc(CHAIN_PRELUDE + CHAIN_STORED + SIG_SEAL);
+	b->image = block_image();
 	b->raw = malloc(CHAIN_RAW);
 	b->plain = malloc(CHAIN_RAW);
 	return b->image && b->raw && b->plain ? 0 : err_nomem();
@@ -88,6 +94,19 @@ int block_pack(struct block *b, struct zs *zs, size_t plane)
 void block_hash(struct block *b)
 {
 	chain_hash(&b->h, b->number, b->image, CHAIN_PRELUDE + (size_t)b->p.stored);
+}
+
+void block_hash_many(struct block *const b[], size_t n)
+{
+	struct chain_frame f[LANES] = { { 0 } };
+	digest h[LANES];
+
+	for (size_t i = 0; i < n; i++)
+		f[i] = (struct chain_frame){ b[i]->number, b[i]->image,
+			CHAIN_PRELUDE + (size_t)b[i]->p.stored };
+	chain_hash_many(h, f, n);
+	for (size_t i = 0; i < n; i++)
+		b[i]->h = h[i];
 }
 
 void block_sign(struct block *b, const struct sig_secret *key)

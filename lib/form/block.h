@@ -28,6 +28,7 @@ struct block {
 
 int block_init(struct block *b) ERR_MUST;
 void block_release(struct block *b);
+uint8_t *block_image(void); /* room for an image; NULL: no memory */
 size_t block_size(const struct block *b); /* in the file */
 
 /* Elements of t that one frame may hold. */
@@ -46,6 +47,7 @@ int block_store(const struct block *b, int fd) ERR_MUST;
  * there; nothing is verified yet. */
 int block_load(struct block *b, int fd, bool at) ERR_MUST;
 void block_hash(struct block *b);
+void block_hash_many(struct block *const b[], size_t n); /* n <= LANES, faster than one by one */
 /* Is the seal one of C by the signer? */
 bool block_sealed(const struct block *b, const digest *c, const struct sig_public *signer);
 /* Verifies the seal and unpacks. From here on the contents are the signer's. */

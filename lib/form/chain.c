@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "form/lanes.h"
 
 /* As in PNG: a byte above 127, a name, and line ends that a transfer as text would change. */
 static const uint8_t magic[CHAIN_MAGIC] = { 0x89, 'D', 'L', 'S', '\r', '\n', 0x1a, '\n' };
@@ -114,6 +115,20 @@ void chain_hash(digest *out, uint64_t number, const uint8_t *bytes, size_t n)
 	sig_hash_add(&h, le, sizeof le);
 	sig_hash_add(&h, bytes, n);
 	sig_hash_end(&h, out);
+}
+
+void chain_hash_many(digest *out, const struct chain_frame *f, size_t n)
+{
+	static const char tag[] = "dl-frame-1";
+	uint8_t head[LANES][sizeof tag - 1 + 8];
+	struct lane lane[LANES] = { { 0 } };
+
+	for (size_t i = 0; i < n; i++) {
+		memcpy(head[i], tag, sizeof tag - 1);
+		le64_put(head[i] + sizeof tag - 1, f[i].number);
+		lane[i] = (struct lane){ head[i], f[i].bytes, sizeof head[i], f[i].n };
+	}
+	lanes_digest(out, lane, n);
 }
 
 void trailer_put(uint8_t out[CHAIN_TRAILER], const struct trailer *t)

@@ -45,6 +45,13 @@ void chain_start(struct chain *c, const struct sig_public *signer);
 void chain_add(struct chain *c, const digest *h);
 /* h of a frame; bytes: prelude and payload. */
 void chain_hash(digest *h, uint64_t number, const uint8_t *bytes, size_t n);
+/* The same of n <= LANES frames at once. */
+struct chain_frame {
+	uint64_t number;
+	const uint8_t *bytes;
+	size_t n;
+};
+void chain_hash_many(digest *out, const struct chain_frame *f, size_t n);
 
 /* What a seekable reader needs to verify the final frame: its number and offset and the C before
  * it. */

@@ -9,6 +9,7 @@
 struct frame_scratch {
 	struct block block;
 	struct zs zs;
+	struct block lane[LANES]; /* images only: frames that are hashed together */
 };
 
 int frame_scratch_new(struct frame_scratch **out)
@@ -32,11 +33,13 @@ void frame_scratch_free(struct frame_scratch *s)
 		return;
 	block_release(&s->block);
 	zs_release(&s->zs);
+	for (int i = 0; i < LANES; i++)
+		block_release(&s->lane[i]);
 	free(s);
 }
 
-/* Frame `number` at `offset`, hashed but not verified. */
-static int load(const struct frame_reader *r, struct block *b, uint64_t number, uint64_t offset)
+/* Frame `number` at `offset`, as it is in the file. */
+static int fetch(const struct frame_reader *r, struct block *b, uint64_t number, uint64_t offset)
 {
 	int rc;
 
@@ -44,23 +47,33 @@ static int load(const struct frame_reader *r, struct block *b, uint64_t number, 
 	b->offset = offset;
 	if ((rc = block_load(b, r->fd, true)) < 0)
 		return rc;
-	if (rc == 0)
-		return err_set(ERR_AUTH, "truncated: ends before the frame");
-	block_hash(b);
-	return 0;
+	return rc > 0 ? 0 : err_set(ERR_AUTH, "truncated: ends before the frame");
 }
 
-/* The same, verified by the h that a sealed frame vouches for. */
+/* The same, hashed but not verified. */
+static int load(const struct frame_reader *r, struct block *b, uint64_t number, uint64_t offset)
+{
+	int rc = fetch(r, b, number, offset);
+
+	if (rc == 0)
+		block_hash(b);
+	return rc;
+}
+
+/* Unpacks what was loaded, if its h is the one that a sealed frame vouches for. */
+static int unpack_known(struct frame_scratch *s, const digest *h)
+{
+	if (memcmp(s->block.h.b, h->b, SIG_DIGEST) != 0)
+		return err_set(ERR_AUTH, "damaged: hash differs from the index");
+	return block_unpack(&s->block, &s->zs);
+}
+
 static int load_known(const struct frame_reader *r, struct frame_scratch *s, uint64_t number,
 	uint64_t offset, const digest *h)
 {
 	int rc = load(r, &s->block, number, offset);
 
-	if (rc < 0)
-		return rc;
-	if (memcmp(s->block.h.b, h->b, SIG_DIGEST) != 0)
-		return err_set(ERR_AUTH, "damaged: hash differs from the index");
-	return block_unpack(&s->block, &s->zs);
+	return rc < 0 ? rc : unpack_known(s, h);
 }
 
 static int read_trailer(const struct frame_reader *r, struct trailer *t)
@@ -265,37 +278,48 @@ uint32_t frame_slices(const struct frame_reader *r, uint32_t tensor)
 	return (uint32_t)(r->slice_of[tensor + 1] - r->slice_of[tensor]);
 }
 
-static int read_slice(const struct frame_reader *r, struct frame_scratch *s, const struct entry *e)
+static uint64_t number_of(const struct frame_reader *r, const struct entry *e)
+{
+	return r->ledger.headers + (uint64_t)(e - r->entry);
+}
+
+/* The slice that was loaded, verified and decoded. */
+static int open_slice(const struct frame_reader *r, struct frame_scratch *s, const struct entry *e)
 {
 	const struct frame_slice *have = &s->block.slice;
-	uint64_t number = r->ledger.headers + (uint64_t)(e - r->entry);
-	int rc;
+	int rc = unpack_known(s, &e->h);
 
-	if ((rc = load_known(r, s, number, e->offset, &e->h)) == 0 && r->sealed &&
+	if (rc == 0 && r->sealed &&
 		!block_sealed(&s->block, &r->sealed[e - r->entry], &r->signer))
 		rc = err_set(ERR_AUTH, "seal does not verify");
 	if (rc == 0 && (rc = block_decode(&s->block, &r->header.tensors)) == 0 &&
 		(have->tensor != e->tensor || have->first != e->first || have->n != e->count))
 		rc = err_set(ERR_DATA, "not the slice that the index announces");
-	return rc < 0 ? reader_error(r, rc, number) : 0;
+	return rc;
+}
+
+static int read_slice(const struct frame_reader *r, struct frame_scratch *s, const struct entry *e,
+	struct frame_slice *out)
+{
+	int rc = load(r, &s->block, number_of(r, e), e->offset);
+
+	if (rc < 0 || (rc = open_slice(r, s, e)) < 0)
+		return reader_error(r, rc, number_of(r, e));
+	*out = s->block.slice;
+	return 0;
 }
 
 int frame_slice_at(const struct frame_reader *r, struct frame_scratch *scratch, uint32_t tensor,
 	uint32_t slice, struct frame_slice *out)
 {
-	int rc;
-
 	if (slice >= frame_slices(r, tensor))
 		return err_set(ERR_DATA, "%s: has no slice %" PRIu32 " of tensor %" PRIu32, r->name,
 			slice, tensor);
-	if ((rc = read_slice(r, scratch, &r->entry[r->slice_of[tensor] + slice])) < 0)
-		return rc;
-	*out = scratch->block.slice;
-	return 0;
+	return read_slice(r, scratch, &r->entry[r->slice_of[tensor] + slice], out);
 }
 
-int frame_slice_with(const struct frame_reader *r, struct frame_scratch *scratch, uint32_t tensor,
-	uint64_t at, struct frame_slice *out)
+static int entry_with(const struct frame_reader *r, uint32_t tensor, uint64_t at,
+	const struct entry **out)
 {
 	uint32_t low = 0, high = frame_slices(r, tensor);
 	const struct entry *e = high ? &r->entry[r->slice_of[tensor]] : NULL;
@@ -308,5 +332,71 @@ int frame_slice_with(const struct frame_reader *r, struct frame_scratch *scratch
 
 		*(e[middle].first <= at ? &low : &high) = middle;
 	}
-	return frame_slice_at(r, scratch, tensor, low, out);
+	*out = e + low;
+	return 0;
+}
+
+int frame_slice_with(const struct frame_reader *r, struct frame_scratch *scratch, uint32_t tensor,
+	uint64_t at, struct frame_slice *out)
+{
+	const struct entry *e;
+	int rc = entry_with(r, tensor, at, &e);
+
+	return rc < 0 ? rc : read_slice(r, scratch, e, out);
+}
+
+/* ---- several files ---- */
+
+static int lanes_new(struct frame_scratch *s)
+{
+	for (int i = 0; i < LANES; i++)
+		if (!s->lane[i].image && !(s->lane[i].image = block_image()))
+			return err_nomem();
+	return 0;
+}
+
+/* The frame in a lane becomes the one to be opened. Its image is all that a lane has. */
+static void take_lane(struct frame_scratch *s, struct block *lane)
+{
+	uint8_t *image = s->block.image;
+
+	s->block.image = lane->image;
+	lane->image = image;
+	s->block.number = lane->number;
+	s->block.offset = lane->offset;
+	s->block.p = lane->p;
+	s->block.h = lane->h;
+}
+
+int frame_slices_with(const struct frame_reader *const r[], size_t n, struct frame_scratch *s,
+	uint32_t tensor, uint64_t at, frame_taker *take, void *ctx)
+{
+	const struct entry *e[LANES];
+	struct block *lane[LANES];
+	size_t whose[LANES], m = 0;
+	int rc = lanes_new(s);
+
+	if (rc < 0)
+		return rc;
+	for (size_t k = 0; k < n; k++) {
+		lane[m] = &s->lane[m];
+		whose[m] = k;
+		if ((rc = entry_with(r[k], tensor, at, &e[m])) == 0 &&
+			(rc = fetch(r[k], lane[m], number_of(r[k], e[m]), e[m]->offset)) < 0)
+			reader_error(r[k], rc, number_of(r[k], e[m]));
+		if (rc < 0)
+			take(ctx, k, rc, NULL);
+		else
+			m++;
+	}
+	block_hash_many(lane, m);
+	for (size_t i = 0; i < m; i++) {
+		const struct frame_reader *from = r[whose[i]];
+
+		take_lane(s, lane[i]);
+		if ((rc = open_slice(from, s, e[i])) < 0)
+			reader_error(from, rc, number_of(from, e[i]));
+		take(ctx, whose[i], rc, rc < 0 ? NULL : &s->block.slice);
+	}
+	return 0;
 }

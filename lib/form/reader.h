@@ -5,6 +5,7 @@
 #define READER_H
 
 #include "form/gang.h"
+#include "form/lanes.h"
 #include "form/ledger.h"
 
 struct frame_reader {

@@ -321,9 +321,109 @@ static void test_full_device(void)
 	header_release(&h);
 }
 
+struct taken {
+	const struct header *h;
+	int rc[FRAME_MANY];
+	bool right[FRAME_MANY];
+	int n;
+};
+
+static void take(void *ctx, size_t k, int rc, const struct frame_slice *s)
+{
+	struct taken *t = ctx;
+
+	t->n++;
+	t->rc[k] = rc;
+	t->right[k] = rc < 0 ? s == NULL : s->tensor == 1 && slice_is_right(t->h, s);
+}
+
+/* Several files at once: each is judged for itself. */
+static void test_several_files(void)
+{
+	struct header h = header_big();
+	struct taken t = { .h = &h };
+	struct frame_scratch *scratch;
+	struct frame_reader *r[FRAME_MANY];
+	struct file f[FRAME_MANY];
+	int damaged = 0;
+
+	CHECK(frame_scratch_new(&scratch) == 0);
+	for (int k = 0; k < FRAME_MANY; k++) {
+		f[k] = write_file(&h, (uint8_t)(k + 1), 1 << 30, NULL, NULL);
+		CHECK(frame_open(&r[k], f[k].fd, "x.ckpt", NULL, NULL) == 0);
+		CHECK(frame_seekable(r[k]) == 0);
+	}
+	for (size_t at = f[2].n / 10; at < f[2].n / 2; at += 100)
+		CHECK(pwrite(f[2].fd, "damage", 6, (off_t)at) == 6);
+	for (size_t n = 1; n <= FRAME_MANY; n++)
+		for (uint64_t at = 0; at < h.tensors.v[1].count; at += FRAME_ELEMS) {
+			t.n = 0;
+			CHECK(frame_slices_with((const struct frame_reader *const *)r, n, scratch, 1,
+				      at, take, &t) == 0);
+			CHECK(t.n == (int)n);
+			for (size_t k = 0; k < n; k++)
+				CHECK(t.right[k] && (k == 2 || t.rc[k] == 0));
+			damaged += n > 2 && t.rc[2] == ERR_AUTH;
+		}
+	CHECK(damaged > 0);
+	CHECK(frame_slices_with((const struct frame_reader *const *)r, 2, scratch, 1,
+		      h.tensors.v[1].count, take, &t) == 0);
+	CHECK(t.rc[0] == ERR_DATA && t.rc[1] == ERR_DATA);
+	for (int k = 0; k < FRAME_MANY; k++) {
+		frame_reader_free(r[k]);
+		file_close(&f[k]);
+	}
+	frame_scratch_free(scratch);
+	header_release(&h);
+}
+
+static int read_strictly(int fd, struct frame_scratch *scratch)
+{
+	struct frame_reader *r;
+	struct frame_slice s;
+	int rc;
+
+	lseek(fd, 0, SEEK_SET);
+	if ((rc = frame_open(&r, fd, "x.ckpt", NULL, NULL)) < 0)
+		return rc;
+	if ((rc = frame_seekable(r)) == 0 && (rc = frame_strict(r)) == 0)
+		for (uint32_t k = 0; rc == 0 && k < frame_slices(r, 0); k++)
+			rc = frame_slice_at(r, scratch, 0, k, &s);
+	frame_reader_free(r);
+	return rc;
+}
+
+/* Read at random, strictly and from end to end, a file shows every flipped bit. */
+static void test_strict(void)
+{
+	struct header h = { 0 };
+	struct frame_scratch *scratch;
+	struct file f;
+	int missed = 0;
+
+	add(&h, "a", DTYPE_F32, ENC_F32, 20, 0);
+	f = write_file(&h, 1, 1 << 30, NULL, NULL);
+	CHECK(frame_scratch_new(&scratch) == 0);
+	CHECK(read_strictly(f.fd, scratch) == 0);
+	for (size_t bit = 0; bit < 8 * f.n; bit++) {
+		uint8_t byte = f.bytes[bit / 8] ^ (uint8_t)(1 << bit % 8);
+
+		CHECK(pwrite(f.fd, &byte, 1, (off_t)bit / 8) == 1);
+		missed += read_strictly(f.fd, scratch) == 0;
+		CHECK(pwrite(f.fd, &f.bytes[bit / 8], 1, (off_t)bit / 8) == 1);
+	}
+	CHECK(missed == 0);
+	CHECK(read_strictly(f.fd, scratch) == 0);
+	frame_scratch_free(scratch);
+	file_close(&f);
+	header_release(&h);
+}
+
 int main(void)
 {
 	test_round_trip();
+	test_several_files();
+	test_strict();
 	test_odd_tables();
 	test_writer_refuses();
 	test_full_device();
