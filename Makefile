@@ -43,6 +43,8 @@ all: $(archive) $(bin_exe)
 fast_src := $(addprefix math/,layer attention adamw)
 $(fast_src:%=$(BUILD)/lib/%.o) $(fast_src:%=$(BUILD)/double/%.o): \
 	FAST = -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
+# That of a merge is only vectorised.
+$(BUILD)/lib/math/merge.o: FAST = -O3
 
 $(BUILD)/lib/%.o: lib/%.c
 	@mkdir -p $(@D)

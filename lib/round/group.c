@@ -261,43 +261,110 @@ static void hold(struct group *g, const struct group_unit *u, size_t k, const st
 		memset(rest, 0, o->n * sizeof *rest);
 }
 
-/* Reads and measures answer k's part of a unit. Errors are noted: which of several comes first
- * depends on the threads, which is told must not. */
-static int read_part(struct group *g, size_t unit, size_t k, int thread, bool held)
+/* Some answers' parts of one unit, which are read together. */
+struct reading {
+	struct group *g;
+	const struct group_unit *unit;
+	struct group_part *part[FRAME_MANY];
+	size_t k[FRAME_MANY], at[FRAME_MANY], n;
+	bool held;
+};
+
+static void use_overlap(const struct reading *r, size_t j, const struct overlap *o)
 {
-	struct group_unit *u = &g->unit[unit];
-	struct group_part *p = part(g, unit, k);
+	measure(r->part[j], r->unit, o);
+	if (r->held)
+		hold(r->g, r->unit, r->k[j], o);
+}
+
+/* Errors are noted: which of several comes first depends on the threads, which is told must not. */
+static void note_error(struct group_part *p, int code)
+{
+	p->code = code;
+	if (!(p->why = strdup(err_text())))
+		p->code = ERR_NOMEM;
+}
+
+static void take_first(void *ctx, size_t j, int rc, const struct frame_slice *s)
+{
+	struct reading *r = ctx;
+	struct overlap o = { .to = 0 };
+
+	if (rc < 0) {
+		note_error(r->part[j], rc);
+		return;
+	}
+	o.slice = *s;
+	o.from = (size_t)(r->unit->first - s->first);
+	o.n = at_most(s->n - o.from, r->unit->n);
+	use_overlap(r, j, &o);
+	r->at[j] = o.n;
+}
+
+/* What the first slices left over: nothing, where they are as long as ours. */
+static void read_rest(struct reading *r, size_t j, struct frame_scratch *scratch)
+{
+	const struct frame_reader *from = answer_file(r->g, r->k[j])->reader;
 	struct overlap o;
-	size_t at = 0;
 	int rc;
 
-	if (u->read || answer(g, k)->verdict != VERDICT_ACCEPTED)
-		return 0;
+	if (r->part[j]->code < 0)
+		return;
+	while ((rc = next_overlap(&o, from, scratch, r->unit, &r->at[j])) > 0)
+		use_overlap(r, j, &o);
+	if (rc < 0)
+		note_error(r->part[j], rc);
+}
+
+static void add_reading(struct reading *r, size_t unit, size_t k)
+{
+	struct group_part *p = part(r->g, unit, k);
+
+	if (answer(r->g, k)->verdict != VERDICT_ACCEPTED)
+		return;
 	free(p->why);
 	*p = (struct group_part){ .bad = UINT64_MAX };
-	while ((rc = next_overlap(&o, answer_file(g, k)->reader, g->worker[thread].scratch, u, &at)) > 0) {
-		measure(p, u, &o);
-		if (held)
-			hold(g, u, k, &o);
-	}
-	if (rc < 0 && !(p->why = strdup(err_text())))
-		return err_nomem();
-	p->code = rc;
+	r->part[r->n] = p;
+	r->k[r->n] = k;
+	r->at[r->n++] = 0;
+}
+
+/* Jobs go unit by unit, and in a unit FRAME_MANY answers at a time. */
+static size_t readings(const struct group *g)
+{
+	return (g->m + FRAME_MANY - 1) / FRAME_MANY;
+}
+
+static int read_some(struct group *g, size_t job, int thread, bool held)
+{
+	size_t unit = job / readings(g), first = job % readings(g) * FRAME_MANY;
+	struct reading r = { .g = g, .unit = &g->unit[unit], .held = held };
+	const struct frame_reader *from[FRAME_MANY];
+	struct frame_scratch *scratch = g->worker[thread].scratch;
+	int rc;
+
+	if (r.unit->read)
+		return 0;
+	for (size_t k = first; k < g->m && k < first + FRAME_MANY; k++)
+		add_reading(&r, unit, k);
+	for (size_t j = 0; j < r.n; j++)
+		from[j] = answer_file(g, r.k[j])->reader;
+	if ((rc = frame_slices_with(from, r.n, scratch, r.unit->tensor, r.unit->first, take_first,
+		&r)) < 0)
+		return rc;
+	for (size_t j = 0; j < r.n; j++)
+		read_rest(&r, j, scratch);
 	return 0;
 }
 
-static int hold_one(void *ctx, int i, int thread)
+static int hold_some(void *ctx, int i, int thread)
 {
-	struct group *g = ctx;
-
-	return read_part(g, (size_t)i / g->m, (size_t)i % g->m, thread, true);
+	return read_some(ctx, (size_t)i, thread, true);
 }
 
-static int measure_one(void *ctx, int i, int thread)
+static int measure_some(void *ctx, int i, int thread)
 {
-	struct group *g = ctx;
-
-	return read_part(g, (size_t)i / g->m, (size_t)i % g->m, thread, false);
+	return read_some(ctx, (size_t)i, thread, false);
 }
 
 /* What was found in one part: length of the tensor, or a reason to refuse the answer. */
@@ -315,7 +382,7 @@ static int judge_part(struct group *g, const struct group_unit *u, const struct 
 		return 0;
 	g->spoiled = true;
 	if (p->code < 0) {
-		err_set((enum err)p->code, "%s", p->why);
+		err_set((enum err)p->code, "%s", p->why ? p->why : "out of memory");
 		return answers_refuse(g->conf.answers, g->conf.answers->order[k], p->code);
 	}
 	guard_refuse(answer(g, k), VERDICT_NOT_FINITE, "tensor '%s' element %" PRIu64 " is %g", tensor,
@@ -325,7 +392,7 @@ static int judge_part(struct group *g, const struct group_unit *u, const struct 
 
 static int read_units(struct group *g, int (*job)(void *ctx, int i, int thread))
 {
-	int rc = pool_run(g->conf.pool, job, g, (int)(g->units * g->m));
+	int rc = pool_run(g->conf.pool, job, g, (int)(g->units * readings(g)));
 
 	for (size_t i = 0; i < g->units && rc == 0; i++) {
 		for (size_t k = 0; k < g->m && rc == 0 && !g->unit[i].read; k++)
@@ -337,12 +404,12 @@ static int read_units(struct group *g, int (*job)(void *ctx, int i, int thread))
 
 int group_read(struct group *g)
 {
-	return read_units(g, hold_one);
+	return read_units(g, hold_some);
 }
 
 int group_measure(struct group *g)
 {
-	return read_units(g, measure_one);
+	return read_units(g, measure_some);
 }
 
 /* ---- summing ---- */
