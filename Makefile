@@ -17,7 +17,7 @@ FUZZ_SECONDS ?= 60
 WARN = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
        -Wwrite-strings -Wundef -Wvla -Wformat=2 -Wcast-qual -Wno-missing-field-initializers
 # -ffp-contract=off: merges and codecs give the same bytes on every machine.
-STD  = -std=c11 -D_GNU_SOURCE -Ilib -ffp-contract=off -pthread
+STD  = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Ilib -ffp-contract=off -pthread
 LIBS = -lopenblas -lzstd -lsodium -lm -pthread
 compile = $(CC) $(CPPFLAGS) $(STD) $(CFLAGS) $(FAST) $(SANITIZE) $(WARN) $(WERROR) -MMD -MP
 libs = $(LDFLAGS) $(LIBS)

@@ -152,6 +152,26 @@ static void test_text(void)
 	close(in[1].fd);
 }
 
+/* A file of 5 GiB that takes no room: offsets are 64 bits wide everywhere. */
+static void test_large(void)
+{
+	const uint64_t size = (uint64_t)5 << 30;
+	struct corpus_conf conf = { .format = CORPUS_BYTES, .vocab = 256 };
+	struct corpus_input in[2] = { { file_of("", 0), "sparse" }, { file_of("yz", 2), "more" } };
+	const uint32_t want[] = { 0, 'x', 'y', 'z' };
+	struct corpus *c;
+	uint32_t out[4];
+
+	CHECK(sizeof(off_t) == 8);
+	CHECK(pwrite(in[0].fd, "x", 1, (off_t)(size - 1)) == 1);
+	CHECK(corpus_open(&c, &conf, in, 2) == 0);
+	CHECK(corpus_tokens(c) == size + 2);
+	CHECK(corpus_read(c, out, size - 2, 4) == 0 && memcmp(out, want, sizeof want) == 0);
+	corpus_close(c);
+	close(in[0].fd);
+	close(in[1].fd);
+}
+
 int main(void)
 {
 	test_ids();
@@ -159,5 +179,6 @@ int main(void)
 	test_bytes();
 	test_binary();
 	test_text();
+	test_large();
 	return unit_done("corpus");
 }
