@@ -27,7 +27,7 @@ static struct {
 	uint64_t threads;
 	bool quiet, verbose;
 } o = {
-	.learner = { .save_every = SAVE_EVERY, .stop = wake_requested },
+	.learner = { .stop = wake_requested },
 	.ckpt = "-",
 	.encoding = "f32r",
 };
@@ -101,6 +101,10 @@ static int check_options(char **words, int n)
 		return err_set(ERR_USAGE, "train on what? give -d SHARD");
 	if ((c->state && !*c->state) || (o.out && !*o.out) || (c->metrics && !*c->metrics))
 		return err_set(ERR_USAGE, "the name of a file is empty");
+	if (c->save_every > 0 && !c->state)
+		return err_set(ERR_USAGE, "option --save-every goes with -s STATE");
+	if (!(c->save_every > 0))
+		c->save_every = SAVE_EVERY;
 	if (!c->steps)
 		c->steps = UINT64_MAX;
 	if (o.out && strcmp(o.out, "-") == 0)

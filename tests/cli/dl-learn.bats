@@ -59,6 +59,19 @@ await_lines() {
 	expect_stderr_like "dl-learn: state: from another shard or context: its place does not count"
 }
 
+@test "200 steps at once and 100, killed, and 100 give the same bytes" {
+	dl-learn -j 1 -n 1000000000 -d text.0.tok -s state --save-every 0.001 --metrics m.tsv g0.ckpt >a.delta 3>&- &
+	local pid=$! steps
+	await_lines m.tsv 101
+	kill -KILL "$pid"
+	wait "$pid" || true
+	steps=$(($(tail -n 1 m.tsv | cut -f 2) + 100)) # 200, or as many more as it made before it died
+	dl-learn -j 1 -n "$steps" -d text.0.tok -s state g0.ckpt >a.delta
+	dl-learn -j 1 -n "$steps" -d text.0.tok -s once g0.ckpt >once.delta
+	expect_same a.delta once.delta
+	expect_same state once
+}
+
 @test "steps at once and in pieces give the same bytes" {
 	dl-learn -j 1 -n 7 -d text.0.tok -s state g0.ckpt >a.delta
 	expect_differ a.delta want.delta
@@ -74,13 +87,25 @@ await_lines() {
 	[ "$(wc -l <m.tsv)" -eq 1 ] # not one step was made again
 }
 
+# rounds N STEPS RULE: as many rounds of one learner, to N.ckpt.
+rounds() {
+	rm -f state outer.state*
+	cp g0.ckpt "$1.ckpt"
+	for _ in $(seq "$1"); do
+		dl-learn -j 1 -n "$2" -d text.0.tok -s state "$1.ckpt" >a.delta
+		dl-merge --rule "$3" --outer-lr 1 --momentum 0 -s outer.state -o "$1.ckpt" "$1.ckpt" a.delta
+	done
+}
 @test "rounds of one learner, merged with rate 1 and no momentum, are plain training, bit for bit" {
-	merge() { dl-merge --outer-lr 1 --momentum 0 "$1" -; }
-	dl-learn -j 1 -n 20 -d text.0.tok g0.ckpt | merge g0.ckpt >once.ckpt
-	dl-learn -j 1 -n 10 -d text.0.tok -s state g0.ckpt | merge g0.ckpt >half.ckpt
-	dl-learn -j 1 -n 10 -d text.0.tok -s state half.ckpt | merge half.ckpt >twice.ckpt
-	run -0 dl-show -q --diff once.ckpt twice.ckpt
-	run -1 dl-show -q --diff half.ckpt twice.ckpt
+	local rule
+	rounds 1 200 rda
+	for rule in rda direct; do
+		rounds 2 100 $rule
+		run -0 dl-show -q --diff 1.ckpt 2.ckpt
+		rounds 8 25 $rule
+		run -0 dl-show -q --diff 1.ckpt 8.ckpt
+	done
+	run -1 dl-show -q --diff g0.ckpt 1.ckpt
 }
 
 @test "the delta says what it is of" {
@@ -173,6 +198,8 @@ await_lines() {
 		expect_stderr_line "^dl-learn: " || complain "for $bad"
 		expect_no_file a.delta
 	done
+	run -2 --separate-stderr dl-learn -d text.0.tok -n 1 --save-every 1m -o a.delta g0.ckpt
+	expect_stderr_line "^dl-learn: option --save-every goes with -s STATE$"
 	run -2 --separate-stderr dl-learn -d text.0.tok -n 1 -s '' -o a.delta g0.ckpt
 	expect_stderr_line "the name of a file is empty"
 	run -2 --separate-stderr dl-learn -d text.0.tok -n 1 -i "$(printf 'a%.0s' {1..300})" -o a.delta g0.ckpt
@@ -263,6 +290,14 @@ await_lines() {
 	dl-data -o noise noise
 	run -0 --separate-stderr dl-learn -n 3 -d noise.tok -o a.delta g0.ckpt
 	expect_no_stderr
+}
+
+@test "memory does not grow with the shard" {
+	need_plain_build
+	head -c 100000000 /dev/zero | tr '\0' x | dl-data -o large
+	dl-measure dl-learn -j 1 -n 20 -d large.tok -o a.delta g0.ckpt 2>words
+	read -r _ memory <words
+	[ "$memory" -lt 50 ] || complain "took $memory MiB"
 }
 
 @test "a shard with ids beyond the model's vocabulary is refused" {
