@@ -324,4 +324,7 @@ tokens() {
 	head -c 60000000 /dev/zero | tr '\0' 'y' >text
 	(ulimit -v 200000 && dl-data --split 300 --holdout 0.01 -o part text)
 	[ "$(find . -name 'part.*.tok' | wc -l)" -eq 301 ]
+	(ulimit -v 50000 && dl-data -o file text && dl-data -o pipe < <(cat text) &&
+		yes 1 | head -c 60000000 | dl-data --ids --vocab 2 -o ids)
+	expect_same file.tok pipe.tok
 }

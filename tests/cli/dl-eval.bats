@@ -81,6 +81,24 @@ near() {
 	expect_stdout_like '"bits_per_byte": null,'
 }
 
+@test "SentencePiece's ids go in by a pipe, come out as text, and are measured by the byte" {
+	command -v spm_train >/dev/null && command -v spm_encode >/dev/null || skip "no SentencePiece"
+	corpus 50000 >text
+	spm_train --input=text --model_prefix=m --vocab_size=120 --hard_vocab_limit=false --minloglevel=2 2>/dev/null
+	local before vocab
+	vocab=$(wc -l <m.vocab)
+	spm_encode --model=m.model --output_format=id <text | dl-data --ids --vocab "$vocab" --bytes 50000 -o pieces
+	sed "1i vocab $vocab" small.conf | dl-init -c - >old.ckpt
+	dl-learn -n 100 --lr 0.02 -d pieces.tok old.ckpt | dl-merge --outer-lr 1 old.ckpt - >new.ckpt
+	run -0 --separate-stderr dl-eval --json -d pieces.tok old.ckpt
+	before=$(value bits_per_byte)
+	run -0 --separate-stderr dl-eval --json -d pieces.tok new.ckpt
+	awk -v a="$(value bits_per_byte)" -v b="$before" 'BEGIN { exit !(a > 0 && a < b - 0.3) }' ||
+		complain "bits per byte were $before"
+	dl-eval --sample 10 --prompt "$(echo "The old river" | spm_encode --model=m.model --output_format=id)" new.ckpt |
+		spm_decode --model=m.model --input_format=id | grep '^The old river'
+}
+
 @test "a shard without a token to predict is an error, not a number" {
 	printf x >one.txt
 	printf xy >two.txt

@@ -375,6 +375,8 @@ inject() {
 	expect_refused bad.delta "of model "
 	dl-forge -b g0 delta learner=bad tokens=1 steps=1 b:1:0 w:2x2:0 >bad.delta
 	expect_refused bad.delta "tensor 0 is 'b', not 'w'$"
+	dl-forge -b g0 delta learner=bad tokens=1 steps=1 v:2x2:0 b:1:0 >bad.delta
+	expect_refused bad.delta "tensor 0 is 'v', not 'w'$"
 	dl-forge -b g0 delta learner=bad tokens=1 steps=1 w:4:0 b:1:0 >bad.delta
 	expect_refused bad.delta "tensor 'w' has shape 4, not 2x2$"
 	dl-forge -b g0 delta learner=bad tokens=1 steps=1 w:2x2:0 >bad.delta
@@ -426,6 +428,14 @@ inject() {
 	expect_refused y.delta "says it is of 'bob', but is signed by [0-9a-f]{32}$"
 	dl-key revoke bob
 	expect_refused x.delta "signed by .*revoked"
+}
+
+@test "a learner's name is a name, not a path" {
+	local name
+	for name in ../../etc/x a/b -rf .x $'a\tb' "$(printf 'x%.0s' {1..65})"; do
+		dl-forge -b g0 delta learner="$name" tokens=1 steps=1 w:2x2:0 b:1:0 >bad.delta
+		expect_refused bad.delta ".*name"
+	done
 }
 
 @test "a base or state of a stranger is status 3" {
@@ -772,4 +782,57 @@ expect_row() {
 	dl-measure dl-merge -j 2 -s state -o g1 big "${files[@]}" 2>words
 	read -r _ memory <words
 	[ "$memory" -lt 136 ] || complain "took $memory MiB"
+}
+
+@test "four times as many answers take no more" {
+	need_plain_build
+	dl-forge checkpoint run="$run_id" model="$model" w:2000000:0.5 >big
+	local i files=() back=()
+	for i in $(seq 32); do
+		dl-forge -b big delta learner="l$i" tokens="$i" steps=1 w:2000000:0.001 >"l$i"
+		files+=("l$i")
+		back=("l$i" "${back[@]}")
+	done
+	dl-measure dl-merge -j 2 -s state -o g1 big "${files[@]}" 2>words
+	read -r _ memory <words
+	[ "$memory" -lt 136 ] || complain "took $memory MiB"
+	dl-merge -j 4 -s state2 -o g2 big "${back[@]}"
+	expect_same g1 g2
+}
+
+# need_strace: and no sanitizer, whose threads it disturbs.
+need_strace() {
+	command -v strace >/dev/null && strace -o /dev/null true 2>/dev/null || skip "no strace"
+	need_plain_build
+}
+
+@test "a file system without locks, links or fsync serves as well" {
+	need_strace
+	local call
+	dl-merge -s state1 -o g1 g0 a.delta
+	delta a.delta g1 0.25
+	cp state1 want.state
+	dl-merge -s want.state -o want g1 a.delta
+	for call in flock:EOPNOTSUPP flock:ENOLCK link:EPERM link:EOPNOTSUPP fsync:EINVAL fsync:EPERM; do
+		cp state1 state
+		strace -f -o /dev/null -e "inject=${call%:*}:error=${call#*:}" dl-merge -s state -o g2 g1 a.delta
+		expect_same g2 want
+		expect_same state want.state
+		expect_same state.prev state1
+		expect_no_temporary
+		rm g2 state.prev
+	done
+}
+
+@test "what gets its name is on the disk before, and the name after" {
+	need_strace
+	strace -f -o calls -e trace=fsync,rename dl-merge -s state -o g1 g0 a.delta
+	[ "$(sed -n 's/.* fsync(.*/fsync/p; s/.* rename(.*, "\(.*\)").*/\1/p' calls | xargs)" = \
+		"fsync state fsync fsync g1 fsync" ] || complain "$(cat calls)"
+}
+
+@test "temporary files lie beside what they become" {
+	TMPDIR=/nonexistent merge -s state -o g1 g0 a.delta b.delta
+	expect_status 0
+	expect_no_stderr
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "form/split.h"
 #include "unit.h"
 
 #define CONTEXT 4
@@ -11,18 +12,20 @@
 
 static struct trust trust;
 
-/* A shard of ids 0, 1, 2, ..., so that an id says where it was. */
-static void make_shard(const char *path, const struct key *key, uint64_t tokens)
+/* A shard of ids 0, 1, 2, ..., so that an id says where it was; or one part of them. */
+static void make_shard(const char *path, const struct key *key, const struct split *s, uint64_t part)
 {
-	const struct shard_info info = { .vocab = 1000, .tokens = tokens };
+	const struct shard_info info = { .vocab = 1000, .tokens = split_tokens(s, part) };
 	FILE *f = fopen(path, "w");
 	struct shard_writer *w = NULL;
-	uint32_t ids[200];
+	uint32_t id;
+	uint64_t n;
 
-	for (uint32_t i = 0; i < 200; i++)
-		ids[i] = i;
 	CHECK(f && shard_create(&w, fileno(f), &info, &key->secret) == 0);
-	CHECK(shard_write(w, ids, tokens) == 0 && shard_finish(w, NULL) == 0);
+	for (uint64_t i = 0; i < split_blocks(s, part); i++)
+		for (id = (uint32_t)split_at(s, part, i, &n); n > 0; n--, id++)
+			CHECK(shard_write(w, &id, 1) == 0);
+	CHECK(shard_finish(w, NULL) == 0);
 	shard_writer_free(w);
 	fclose(f);
 }
@@ -74,6 +77,32 @@ static void a_position_is_all_that_needs_saving(struct shard *s)
 	CHECK(memcmp(all, later, sizeof later) != 0);
 }
 
+/* Whatever learners are called, a token is a target at most once in an epoch of all of them. */
+static void learners_of_a_split_share_nothing(const char *path, const struct key *key, bool contiguous)
+{
+	const struct split split = { .tokens = 997, .block = 64, .parts = 4, .every = 5,
+		.contiguous = contiguous };
+	int seen[1000] = { 0 }, targets = 0;
+	uint32_t ids[CONTEXT + 1];
+	struct shard *s;
+	struct feed f;
+
+	for (uint64_t part = 0; part < split.parts; part++) {
+		make_shard(path, key, &split, part);
+		CHECK(shard_open(&s, path, &trust) == 0);
+		CHECK(feed_init(&f, s, 7, part % 2 ? "ann" : "bob", CONTEXT, 1000) == 0);
+		CHECK(f.order.samples == (split_tokens(&split, part) - 1) / CONTEXT);
+		for (uint64_t i = 0; i < f.order.samples; i++) {
+			CHECK(feed_draw(&f, ids, 1) == 0);
+			for (int t = 1; t <= CONTEXT; t++, targets++)
+				CHECK(seen[ids[t]]++ == 0 && ids[t] / 64 % 5 != 4);
+		}
+		shard_close(s);
+	}
+	/* All but the block held out, and a rest too short for a sample in each. */
+	CHECK(targets >= 997 - 3 * 64 - 4 * (CONTEXT + 1));
+}
+
 static void refuses_what_does_not_fit(struct shard *s)
 {
 	struct feed f;
@@ -98,12 +127,14 @@ int main(void)
 	key_public(&own, &key);
 	trust.v = &(struct trust_entry){ .key = own, .own = true };
 	trust.n = 1;
-	make_shard(path, &key, SAMPLES * CONTEXT + 1);
+	make_shard(path, &key, &(struct split){ SAMPLES * CONTEXT + 1, 1000, 1, 0, false }, 0);
 	CHECK(shard_open(&s, path, &trust) == 0);
 	each_sample_comes_once_an_epoch(s);
 	a_position_is_all_that_needs_saving(s);
 	refuses_what_does_not_fit(s);
 	shard_close(s);
+	learners_of_a_split_share_nothing(path, &key, false);
+	learners_of_a_split_share_nothing(path, &key, true);
 	unlink(path);
 	return unit_done("feed");
 }

@@ -218,6 +218,7 @@ static void a_request_to_stop_keeps_what_was_done(void)
 {
 	struct learner_conf c = ANN(.steps = 4, .state = run.state);
 	struct buf delta = BUF_INIT, stopped = BUF_INIT;
+	struct rig g;
 
 	learn(&c, &delta);
 	c.steps = 8;
@@ -225,6 +226,11 @@ static void a_request_to_stop_keeps_what_was_done(void)
 	learn(&c, &stopped);
 	CHECK(same(&delta, &stopped));
 	unlink(run.state);
+	CHECK(rig_open(&g, &c) == 0 && learner_train(g.learner) == 0 && learner_save(g.learner) == 0);
+	stopped.len = 0;
+	CHECK(rig_answer(&g, &stopped) == ERR_AGAIN && stopped.len == 0);
+	CHECK(access(run.state, F_OK) < 0);
+	rig_close(&g);
 	buf_release(&delta);
 	buf_release(&stopped);
 }
