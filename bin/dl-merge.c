@@ -15,7 +15,7 @@
 #include "io/wake.h"
 #include "round/merging.h"
 
-#define THREADS 8 /* more only on request: each takes memory */
+#define THREADS 4 /* more only on request: each takes memory */
 
 static struct {
 	bool strict, report, quiet, verbose, momentum_given;
