@@ -138,6 +138,39 @@ expect_refused() {
 	[ -z "$(header g1 learner)" ]
 }
 
+# second BASE STATE RULE RATE MOMENTUM DELTA...: merged by dl-merge and by merge.py, to files next and state.
+second() {
+	# shellcheck disable=SC2154 # of helper
+	python3 "$repo/tests/golden/merge.py" "$@" >want
+	dl-merge -s state --rule "$3" --outer-lr "$4" --momentum "$5" -o next "$1" "${@:6}"
+	python3 "$repo/tests/golden/merge.py" next state >have
+	expect_same have want
+}
+@test "a second merge, written from dl-outer(5) alone, has the same bits" {
+	local i enc=(f32 f32r bf16) shapes=(model.embed_tokens.weight:20x3 w:3000 b:7 zero:5)
+	command -v python3 >/dev/null && command -v zstd >/dev/null || skip "no python3 or no zstd program"
+	export PYTHONDONTWRITEBYTECODE=1
+	dl-forge checkpoint run="$run_id" model="$model" step=7 "${shapes[@]/%/:normal,1,1}" >g0
+	for round in 0 1; do
+		for i in 0 1 2; do
+			dl-forge -b g$round -e "${enc[i]}" delta learner=l$i tokens=$((100 + i)) steps=$((10 + i)) \
+				"${shapes[0]}:normal,1$i,0.1" "${shapes[1]}:normal,2$i,0.01" \
+				"${shapes[2]}:1e-3,$i,-$i" "${shapes[3]}:0" >d$i
+		done
+		[ $round = 0 ] && prior=- || prior=prior
+		second "g$round" "$prior" rda 0.7 0.9 d0 d1 d2
+		cp next g$((round + 1))
+		cp state prior
+	done
+	rm state*
+	dl-forge -b g0 -e f32r -l delta learner=a tokens=1 steps=1 "${shapes[@]/%/:0.1,0.7}" >d0
+	dl-forge -b g0 delta learner=b tokens=9 steps=2 "${shapes[@]/%/:normal,5,1}" >d1
+	rm -f state*
+	second g0 - rda 1 0 d0
+	rm state*
+	second g0 - direct 0.3 0.5 d0 d1
+}
+
 @test "any order of answers and any number of threads: the same bytes" {
 	dl-merge -j 1 -s s1 -o one g0 a.delta b.delta c.delta
 	dl-merge -j 5 -s s2 -o two g0 c.delta a.delta b.delta
