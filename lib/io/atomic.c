@@ -49,6 +49,14 @@ static int resolve(const char *path, char **out)
 	return at ? 0 : err_nomem();
 }
 
+/* The directory that path is in. Caller frees; NULL without memory. */
+static char *directory_of(const char *path)
+{
+	size_t n = directory_length(path);
+
+	return n ? strndup(path, n) : strdup(".");
+}
+
 static bool same_inode(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
@@ -57,11 +65,11 @@ static bool same_inode(const struct stat *a, const struct stat *b)
 /* Two files that are not there yet: the same name in the same directory? */
 static bool same_name(const char *a, const char *b)
 {
-	size_t m = directory_length(a), n = directory_length(b);
-	char *dir_a = m ? strndup(a, m) : strdup("."), *dir_b = n ? strndup(b, n) : strdup(".");
+	char *dir_a = directory_of(a), *dir_b = directory_of(b);
 	struct stat x, y;
-	bool same = dir_a && dir_b && strcmp(a + m, b + n) == 0 && stat(dir_a, &x) == 0 &&
-		stat(dir_b, &y) == 0 && same_inode(&x, &y);
+	bool same = dir_a && dir_b && stat(dir_a, &x) == 0 && stat(dir_b, &y) == 0 &&
+		same_inode(&x, &y) &&
+		strcmp(a + directory_length(a), b + directory_length(b)) == 0;
 
 	free(dir_a);
 	free(dir_b);
@@ -110,6 +118,51 @@ static char *temp_name(const char *path)
 	return name;
 }
 
+/* The name under /proc through which a file without one is reached. */
+#define FD_NAME 40
+static void fd_link(char out[FD_NAME], int fd)
+{
+	snprintf(out, FD_NAME, "/proc/self/fd/%d", fd);
+}
+
+/* A file without a name in the directory of path: whatever becomes of this process, nothing is
+ * left of it. -1 where the file system has no such thing, or no way to name it later. */
+static int open_nameless(const char *path, mode_t mode)
+{
+	char *dir = directory_of(path), link[FD_NAME];
+	int fd = dir ? open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, mode) : -1;
+
+	free(dir);
+	if (fd < 0)
+		return -1;
+	fd_link(link, fd);
+	if (access(link, F_OK) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* A new file under a temporary name beside path. */
+static int open_named(const char *path, mode_t mode, char **name)
+{
+	for (int tries = 0; tries < TEMP_TRIES; tries++) {
+		char *temp = temp_name(path);
+		int fd;
+
+		if (!temp)
+			return err_nomem();
+		fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+		if (fd >= 0) {
+			*name = temp;
+			return fd;
+		}
+		free(temp); /* not ours to remove */
+		if (errno != EEXIST)
+			break;
+	}
+	return err_sys("%s", path);
+}
+
 int atomic_open(struct atomic *a, const char *path, mode_t mode)
 {
 	int rc;
@@ -118,23 +171,13 @@ int atomic_open(struct atomic *a, const char *path, mode_t mode)
 	rc = resolve(path, &a->path);
 	if (rc == 0)
 		rc = check_target(a->path);
-	for (int tries = 0; rc == 0 && a->fd < 0; tries++) {
-		free(a->temp);
-		a->temp = temp_name(a->path);
-		if (!a->temp) {
-			rc = err_nomem();
-			break;
-		}
-		a->fd = open(a->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-		if (a->fd < 0 && (errno != EEXIST || tries == TEMP_TRIES))
-			rc = err_sys("%s", path);
-	}
-	if (rc < 0) {
-		free(a->temp); /* not ours to remove: we never made it */
-		a->temp = NULL;
+	if (rc == 0)
+		a->fd = open_nameless(a->path, mode);
+	if (rc == 0 && a->fd < 0)
+		a->fd = rc = open_named(a->path, mode, &a->temp);
+	if (rc < 0)
 		atomic_abort(a);
-	}
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
 void atomic_abort(struct atomic *a)
@@ -156,8 +199,7 @@ static bool sync_unsupported(int e)
 
 static int sync_directory(const char *path)
 {
-	size_t n = directory_length(path);
-	char *dir = n ? strndup(path, n) : strdup(".");
+	char *dir = directory_of(path);
 	int fd, rc = 0;
 
 	if (!dir)
@@ -171,15 +213,61 @@ static int sync_directory(const char *path)
 	return rc;
 }
 
-/* Everything written is on the disk, and the descriptor closed. */
+static int sync_file(const struct atomic *a)
+{
+	return fsync(a->fd) < 0 && !sync_unsupported(errno) ? err_sys("%s", a->path) : 0;
+}
+
+/* Where a nameless file cannot be linked after all: its bytes under a temporary name. */
+static int name_copy(struct atomic *a)
+{
+	char block[16384], *temp = NULL;
+	struct stat st;
+	uint64_t at = 0;
+	ssize_t got;
+	int fd, rc = 0;
+
+	if (fstat(a->fd, &st) < 0)
+		return err_sys("%s", a->path);
+	fd = open_named(a->path, st.st_mode & 0777, &temp);
+	if (fd < 0)
+		return fd;
+	for (; (got = fd_read_at(a->fd, block, sizeof block, at)) > 0 && rc == 0; at += (size_t)got)
+		rc = fd_write(fd, block, (size_t)got);
+	close(a->fd);
+	a->fd = fd;
+	a->temp = temp;
+	if (rc == 0)
+		rc = (int)got;
+	return rc < 0 ? err_at(rc, "%s", a->path) : sync_file(a);
+}
+
+/* Gives a nameless file its temporary name. */
+static int name_file(struct atomic *a)
+{
+	char *temp = temp_name(a->path), link[FD_NAME];
+
+	if (!temp)
+		return err_nomem();
+	fd_link(link, a->fd);
+	if (linkat(AT_FDCWD, link, AT_FDCWD, temp, AT_SYMLINK_FOLLOW) == 0) {
+		a->temp = temp;
+		return 0;
+	}
+	free(temp);
+	return name_copy(a);
+}
+
+/* Everything written is on the disk, under the temporary name, and the descriptor closed. */
 static int settle(struct atomic *a)
 {
-	int rc = 0;
+	int rc;
 
 	if (a->fd < 0)
 		return err_set(ERR_USAGE, "%s: committed twice", a->path ? a->path : "file");
-	if (fsync(a->fd) < 0 && !sync_unsupported(errno))
-		rc = err_sys("%s", a->path);
+	rc = sync_file(a);
+	if (rc == 0 && !a->temp)
+		rc = name_file(a);
 	if (close(a->fd) < 0 && errno != EINTR && rc == 0)
 		rc = err_sys("%s", a->path);
 	a->fd = -1;

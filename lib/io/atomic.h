@@ -1,10 +1,13 @@
 /*
  * atomic - a file appears under its name whole or not at all.
  *
- *     atomic_open  creates a temporary name in the same directory (O_EXCL, mode & ~umask)
+ *     atomic_open  creates a file in the same directory (mode & ~umask)
  *     write to .fd
  *     atomic_commit  fsync, rename, fsync of the directory
- *     atomic_abort   removes the temporary file; harmless after commit
+ *     atomic_abort   removes the file; harmless after commit
+ *
+ * The file has no name until it is whole, so that a program that is killed leaves nothing behind;
+ * where the file system has no such files, it has a temporary one from the beginning.
  *
  * Symbolic links as target are followed to their end: links stay, and what they lead to is replaced.
  * fsync of a directory that answers EINVAL, EPERM or ENOTSUP is taken as done. Temporary names
@@ -20,7 +23,7 @@
 
 struct atomic {
 	int fd; /* -1: closed */
-	char *path, *temp;
+	char *path, *temp; /* temp NULL: still without a name */
 };
 #define ATOMIC_INIT { -1, 0, 0 }
 

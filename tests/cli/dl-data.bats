@@ -291,7 +291,7 @@ tokens() {
 		setsid bash -c "trap - $signal; exec dl-data --split 64 --block 64 -o part text" 3>&- 2>/dev/null &
 		pid=$!
 		for i in $(seq 200); do
-			[ -n "$(find . -name '.*.tmp')" ] && break
+			readlink /proc/"$pid"/fd/* 2>/dev/null | grep -q -e deleted -e '\.tmp$' && break
 			sleep 0.01
 		done
 		kill -s "$signal" "$pid" 2>/dev/null || true

@@ -1,9 +1,15 @@
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -252,6 +258,84 @@ static void test_wake(void)
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 }
 
+/* From now on this process is refused system calls by a filter. */
+static int refuse(struct sock_filter *rules, size_t n)
+{
+	struct sock_fprog program = { (unsigned short)n, rules };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -1 :
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* Low half of the third argument; this test runs where that comes first. */
+#define LOAD(what) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, what))
+#define SKIP_UNLESS(value, n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, n)
+#define ANSWER(action) BPF_STMT(BPF_RET | BPF_K, action)
+
+static int no_nameless_files(void)
+{
+	struct sock_filter rules[] = {
+		LOAD(nr), SKIP_UNLESS(SYS_openat, 4), LOAD(args[2]),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, O_TMPFILE), SKIP_UNLESS(O_TMPFILE, 1),
+		ANSWER(SECCOMP_RET_ERRNO | EOPNOTSUPP), ANSWER(SECCOMP_RET_ALLOW),
+	};
+
+	return refuse(rules, sizeof rules / sizeof rules[0]);
+}
+
+static int no_links(void)
+{
+	struct sock_filter rules[] = { LOAD(nr), SKIP_UNLESS(SYS_linkat, 1),
+		ANSWER(SECCOMP_RET_ERRNO | EPERM), ANSWER(SECCOMP_RET_ALLOW) };
+
+	return refuse(rules, sizeof rules / sizeof rules[0]);
+}
+
+/* The names of temporary files in the working directory. */
+static int temporaries(void)
+{
+	struct dirent **entry;
+	int n = scandir(".", &entry, NULL, NULL), found = 0;
+
+	for (int i = 0; i < n; i++) {
+		found += strstr(entry[i]->d_name, ".tmp") != NULL;
+		free(entry[i]);
+	}
+	free(entry);
+	return found;
+}
+
+/* On poorer file systems: a temporary name from the beginning, or a copy at the end. */
+static void test_poor_file_systems(int (*poor)(void), int named)
+{
+	int status = -1;
+	pid_t child;
+
+	umask(027);
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		struct atomic a;
+
+		if (poor() < 0)
+			_exit(0); /* no filters here */
+		if (atomic_open(&a, "f", 0666) < 0 || temporaries() != named)
+			_exit(1);
+		atomic_abort(&a);
+		_exit(publish("f", "one", 0) < 0 || publish("f", "two", 1) < 0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	umask(022);
+	if (access("f", F_OK) == 0) {
+		struct stat st;
+
+		holds("f", "two");
+		holds("f.prev", "one");
+		CHECK(stat("f", &st) == 0 && (st.st_mode & 0777) == 0640);
+		CHECK(EMPTIED("f", "f.prev"));
+	}
+}
+
 int main(void)
 {
 	char dir[] = "/tmp/unit-atomic-XXXXXX";
@@ -266,6 +350,8 @@ int main(void)
 	test_refused_targets();
 	test_long_names();
 	test_no_space();
+	test_poor_file_systems(no_nameless_files, 1);
+	test_poor_file_systems(no_links, 0);
 	test_lock();
 	test_lock_of_the_dead();
 	test_wake();
