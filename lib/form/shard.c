@@ -162,6 +162,14 @@ const struct shard_info *shard_info(const struct shard *s)
 	return &s->info;
 }
 
+int shard_want_vocab(const struct shard *s, uint32_t vocab)
+{
+	if (s->info.vocab == vocab)
+		return 0;
+	return err_set(ERR_DATA, "vocabulary of %" PRIu32 ", the model's is %" PRIu32
+		       " (dl-data --vocab, dl-model(5))", s->info.vocab, vocab);
+}
+
 const digest *shard_id(const struct shard *s)
 {
 	return &s->id;

@@ -33,6 +33,9 @@ int shard_open(struct shard **out, const char *path, const struct trust *trust) 
 void shard_close(struct shard *s);
 const struct shard_info *shard_info(const struct shard *s);
 const digest *shard_id(const struct shard *s);
+/* 0, or ERR_DATA: "vocabulary of 256, the model's is 8192 (dl-data --vocab, dl-model(5))". Ids that
+ * happen to be small enough would train a model, and measure it, on what they do not mean. */
+int shard_want_vocab(const struct shard *s, uint32_t vocab) ERR_MUST;
 const char *shard_name(const struct shard *s); /* the path it was opened by, for messages */
 /* n ids from position `at`; ERR_DATA when they are not all there, or an id is not below vocab. Not for two
  * threads at once on one shard. */

@@ -17,17 +17,14 @@ struct pass {
 	uint64_t done, tokens; /* predicted, and to be */
 };
 
-static int check_shard(const struct shard_info *info, const struct model_conf *c)
+static int check_shard(const struct shard *shard, const struct model_conf *c)
 {
-	if (info->vocab > c->vocab)
+	uint64_t tokens = shard_info(shard)->tokens;
+
+	if (tokens < 2)
 		return err_set(ERR_DATA,
-			"vocabulary of %" PRIu32 " ids is larger than the model's %" PRIu32,
-			info->vocab, c->vocab);
-	if (info->tokens < 2)
-		return err_set(ERR_DATA,
-			"too short: %" PRIu64 " tokens, of which none can be predicted",
-			info->tokens);
-	return 0;
+			"too short: %" PRIu64 " tokens, of which none can be predicted", tokens);
+	return shard_want_vocab(shard, c->vocab);
 }
 
 /* `count` windows of T tokens from where the pass is. */
@@ -88,7 +85,7 @@ int evaluate_shard(struct evaluate_result *out, struct model *m, const struct mo
 {
 	const struct shard_info *info = shard_info(shard);
 	struct pass p = { .m = m, .shard = shard, .say = say };
-	int rc = check_shard(info, c);
+	int rc = check_shard(shard, c);
 
 	if (rc < 0)
 		return err_at(rc, "%s", shard_name(shard));

@@ -22,8 +22,8 @@ struct evaluate_result {
 	double perplexity;    /* e^loss */
 	double bits_per_byte; /* of the text the shard came from; 0 when its bytes are unknown */
 };
-/* ERR_DATA for a shard of fewer than two tokens or with ids beyond the model's, and for a loss that
- * is not finite. `c` is the configuration m was opened with, for T = context at least. */
+/* ERR_DATA for a shard of fewer than two tokens or another vocabulary, and for a loss that is not
+ * finite. `c` is the configuration m was opened with, for T = context at least. */
 int evaluate_shard(struct evaluate_result *out, struct model *m, const struct model_conf *c,
 	struct shard *shard, int batch, int context, struct say *say) ERR_MUST;
 

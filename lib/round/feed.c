@@ -8,11 +8,10 @@ int feed_init(struct feed *f, struct shard *shard, uint64_t seed, const char *le
 	uint64_t context, uint32_t vocab)
 {
 	const struct shard_info *info = shard_info(shard);
+	int rc;
 
-	if (info->vocab > vocab)
-		return err_set(ERR_DATA,
-			"vocabulary of %" PRIu32 " ids is larger than the model's %" PRIu32,
-			info->vocab, vocab);
+	if ((rc = shard_want_vocab(shard, vocab)) < 0)
+		return rc;
 	f->shard = shard;
 	f->context = context;
 	f->cursor = 0;

@@ -19,8 +19,8 @@ struct feed {
 	uint64_t cursor;  /* position of the next sample, over all epochs */
 };
 
-/* Begins at position 0. ERR_DATA when the shard has ids beyond `vocab` or is too short for one
- * sample. */
+/* Begins at position 0. ERR_DATA when the vocabulary of the shard is not `vocab`, or it is too
+ * short for one sample. */
 int feed_init(struct feed *f, struct shard *shard, uint64_t seed, const char *learner,
 	uint64_t context, uint32_t vocab) ERR_MUST;
 /* The next `batch` samples, one after the other, context + 1 ids each. */

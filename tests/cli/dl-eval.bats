@@ -111,10 +111,12 @@ near() {
 	expect_stdout_like $'\ntokens         1$'
 }
 
-@test "a shard with ids beyond the model's vocabulary is refused" {
+@test "a shard of another vocabulary than the model's is refused" {
 	run -1 --separate-stderr dl-eval -d ids.tok g0.ckpt
 	expect_stdout ""
-	expect_stderr_line "^dl-eval: ids.tok: vocabulary of 300 ids is larger than the model's 256$"
+	expect_stderr_line "^dl-eval: ids.tok: vocabulary of 300, the model's is 256 [(]dl-data --vocab, dl-model[(]5[)][)]$"
+	run -1 --separate-stderr dl-eval -d text.tok ids.ckpt
+	expect_stderr_line "^dl-eval: text.tok: vocabulary of 256, the model's is 300 "
 }
 
 @test "a smaller context measures worse windows, a larger one than the model's is refused" {

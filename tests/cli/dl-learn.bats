@@ -300,10 +300,15 @@ rounds() {
 	[ "$memory" -lt 50 ] || complain "took $memory MiB"
 }
 
-@test "a shard with ids beyond the model's vocabulary is refused" {
+@test "a shard of another vocabulary than the model's is refused" {
 	seq 0 299 | dl-data --ids --vocab 300 -o ids
 	run -1 --separate-stderr dl-learn -n 1 -d ids.tok -o a.delta g0.ckpt
-	expect_stderr_line "^dl-learn: ids.tok: vocabulary of 300 ids is larger than the model's 256$"
+	expect_stderr_line "^dl-learn: ids.tok: vocabulary of 300, the model's is 256 [(]dl-data --vocab, dl-model[(]5[)][)]$"
+	seq 0 199 | dl-data --ids --vocab 200 -o ids
+	run -1 --separate-stderr dl-learn -n 1 -d ids.tok -o a.delta g0.ckpt
+	expect_stderr_line "^dl-learn: ids.tok: vocabulary of 200, the model's is 256 "
+	seq 0 199 | dl-data --ids --vocab 256 -o ids # what a padded model is given
+	run -0 dl-learn -n 1 -d ids.tok -o a.delta g0.ckpt
 }
 
 @test "what is no checkpoint is refused by what it is" {

@@ -107,7 +107,10 @@ static void what_cannot_be_measured_is_refused(void)
 	CHECK(measure(&r, m, 2, 8) == 0 && r.tokens == 1 && r.bits_per_byte == 0);
 	small_run_shard(&run, 40, 100, 0);
 	CHECK(measure(&r, m, 2, 8) == ERR_DATA);
-	CHECK_SAYS("vocabulary of 40 ids is larger than the model's 32");
+	CHECK_SAYS("vocabulary of 40, the model's is 32 (dl-data --vocab, dl-model(5))");
+	small_run_shard(&run, 31, 100, 0);
+	CHECK(measure(&r, m, 2, 8) == ERR_DATA);
+	CHECK_SAYS("vocabulary of 31, the model's is 32");
 	small_run_shard(&run, 32, 200, 300);
 	model_close(m);
 	small_run_ckpt(&run, 1e18f);

@@ -111,7 +111,9 @@ static void refuses_what_does_not_fit(struct shard *s)
 	CHECK_SAYS("101 tokens, but one sample of context 101 needs 102");
 	CHECK(feed_init(&f, s, 7, "ann", 100, 1000) == 0 && f.order.samples == 1);
 	CHECK(feed_init(&f, s, 7, "ann", CONTEXT, 999) == ERR_DATA);
-	CHECK_SAYS("vocabulary of 1000 ids is larger than the model's 999");
+	CHECK_SAYS("vocabulary of 1000, the model's is 999");
+	CHECK(feed_init(&f, s, 7, "ann", CONTEXT, 1001) == ERR_DATA);
+	CHECK_SAYS("vocabulary of 1000, the model's is 1001");
 }
 
 int main(void)

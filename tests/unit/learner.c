@@ -325,7 +325,7 @@ static void what_does_not_fit_is_refused(void)
 	refuses(ERR_USAGE, "batch of 2097152 samples", c);
 	c.batch = 0;
 	small_run_shard(&run, 33, 200, 0);
-	refuses(ERR_DATA, "a.tok: vocabulary of 33 ids is larger than the model's 32", c);
+	refuses(ERR_DATA, "a.tok: vocabulary of 33, the model's is 32", c);
 	small_run_shard(&run, 32, 8, 0);
 	refuses(ERR_DATA, "a.tok: too short: 8 tokens", c);
 	small_run_shard(&run, 32, 200, 300);
