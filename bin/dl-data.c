@@ -304,7 +304,7 @@ static int run(char **words, int n)
 	static char dash[] = "-";
 	char *standard[] = { dash };
 	struct key key;
-	int rc = key_find(&key, o.key);
+	int rc = o.unpack ? key_find(&key, o.key, &say) : trust_signer(&key, o.key, o.trust, &say);
 
 	if (n == 0) {
 		words = standard;

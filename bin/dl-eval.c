@@ -217,7 +217,7 @@ static int run(void)
 	struct pool *pool = NULL;
 	int rc;
 
-	if ((rc = key_find(&key, o.key)) < 0)
+	if ((rc = key_find(&key, o.key, &say)) < 0)
 		return rc;
 	rc = trust_load(&trust, o.trust, &key);
 	key_wipe(&key);

@@ -9,7 +9,7 @@
 #include "base/opt.h"
 #include "base/say.h"
 #include "form/frame.h"
-#include "form/key.h"
+#include "form/trust.h"
 #include "io/fd.h"
 #include "io/output.h"
 #include "io/wake.h"
@@ -193,7 +193,7 @@ static int make_checkpoint(struct plan *p)
 {
 	struct output out = OUTPUT_INIT;
 	struct key key;
-	int rc = key_find(&key, o.key);
+	int rc = trust_signer(&key, o.key, NULL, &say);
 
 	if (rc == 0)
 		rc = wake_catch();

@@ -13,13 +13,15 @@
 
 static struct {
 	const char *output, *name, *key, *trust;
-	bool fingerprint, json, quiet, verbose;
-	bool output_given, name_given, fingerprint_given, json_given;
+	bool replace, fingerprint, json, quiet, verbose;
+	bool output_given, replace_given, name_given, fingerprint_given, json_given;
 } o;
 
 static const struct opt table[] = {
 	{ 'o', "output", OPT_TEXT, &o.output, "NAME", "gen: write NAME.key and NAME.pub",
 	  .given = &o.output_given },
+	{ 0, "replace", OPT_FLAG, &o.replace, NULL, "gen: make a new own key, keep the old one beside it",
+	  .given = &o.replace_given },
 	{ 'f', "fingerprint", OPT_FLAG, &o.fingerprint, NULL, "show: print the fingerprint",
 	  .given = &o.fingerprint_given },
 	{ 'n', "name", OPT_TEXT, &o.name, "NAME", "trust: call the key NAME here",
@@ -32,7 +34,7 @@ static const struct opt table[] = {
 	OPT_END
 };
 static const char *const synopsis[] = {
-	"dl-key gen [-o NAME]",
+	"dl-key gen [--replace | -o NAME]",
 	"dl-key show [-f] [FILE]",
 	"dl-key trust [-n NAME] FILE...",
 	"dl-key revoke NAME...",
@@ -50,10 +52,13 @@ static int generate(char **words, int n)
 
 	(void)words;
 	(void)n;
+	if (o.output && o.replace)
+		return err_set(ERR_USAGE, "--replace is for one's own key, not with --output");
 	if (o.output)
-		return key_generate(o.output);
-	rc = key_generate_default();
-	return rc == 1 ? err_set(ERR_IO, "you have a key already (dl-key show prints it)") : rc;
+		return key_generate(o.output, &say);
+	rc = o.replace ? key_replace_default(&say) : key_generate_default(&say);
+	return rc == 1 ? err_set(ERR_IO, "you have a key already: dl-key show prints it, "
+				 "dl-key gen --replace makes another") : rc;
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -71,7 +76,7 @@ static int load_shown(struct key_pub *pub, const char *path)
 
 	if (path && !ends_with(path, ".key"))
 		return key_load_pub(pub, path);
-	rc = path ? key_load(&key, path) : key_find(&key, o.key);
+	rc = path ? key_load(&key, path) : key_find(&key, o.key, &say);
 	if (rc == 0)
 		key_public(pub, &key);
 	key_wipe(&key);
@@ -139,7 +144,7 @@ static int trust(char **words, int n)
 static bool is_own(const struct trust *t, const char *who, char print[TRUST_PRINT])
 {
 	struct key own;
-	bool named = !trust_named(t, who) && key_find(&own, o.key) == 0 && strcmp(who, own.name) == 0;
+	bool named = !trust_named(t, who) && key_find(&own, o.key, &say) == 0 && strcmp(who, own.name) == 0;
 
 	if (named)
 		sig_fingerprint(print, &own.secret.pub);
@@ -215,7 +220,7 @@ static int list(char **words, int n)
 {
 	struct trust t;
 	struct key own;
-	int rc = key_find(&own, o.key);
+	int rc = key_find(&own, o.key, &say);
 
 	(void)words;
 	(void)n;
@@ -236,13 +241,13 @@ static const struct command {
 	const char *name;
 	int (*run)(char **words, int n);
 	int least, most;   /* words after the name */
-	const bool *takes; /* the option that is for it alone */
+	const bool *takes[2]; /* the options that are for it alone */
 } commands[] = {
-	{ "gen", generate, 0, 0, &o.output_given },
-	{ "show", show, 0, 1, &o.fingerprint_given },
-	{ "trust", trust, 1, INT_MAX, &o.name_given },
-	{ "revoke", revoke, 1, INT_MAX, NULL },
-	{ "list", list, 0, 0, &o.json_given },
+	{ "gen", generate, 0, 0, { &o.output_given, &o.replace_given } },
+	{ "show", show, 0, 1, { &o.fingerprint_given } },
+	{ "trust", trust, 1, INT_MAX, { &o.name_given } },
+	{ "revoke", revoke, 1, INT_MAX, { NULL } },
+	{ "list", list, 0, 0, { &o.json_given } },
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 
@@ -250,12 +255,14 @@ static const struct command {
 static int check_options(const struct command *c)
 {
 	static const struct { const bool *given; const char *name; } special[] = {
-		{ &o.output_given, "--output" }, { &o.fingerprint_given, "--fingerprint" },
-		{ &o.name_given, "--name" }, { &o.json_given, "--json" },
+		{ &o.output_given, "--output" }, { &o.replace_given, "--replace" },
+		{ &o.fingerprint_given, "--fingerprint" }, { &o.name_given, "--name" },
+		{ &o.json_given, "--json" },
 	};
 
 	for (size_t i = 0; i < sizeof special / sizeof special[0]; i++)
-		if (*special[i].given && c->takes != special[i].given)
+		if (*special[i].given && c->takes[0] != special[i].given &&
+			c->takes[1] != special[i].given)
 			return err_set(ERR_USAGE, "option %s is not for '%s'", special[i].name, c->name);
 	return 0;
 }

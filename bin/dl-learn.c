@@ -152,7 +152,7 @@ static int open_inputs(struct work *w)
 {
 	int rc;
 
-	if ((rc = key_find(&w->key, o.key)) < 0)
+	if ((rc = trust_signer(&w->key, o.key, o.trust, &say)) < 0)
 		return rc;
 	if ((rc = trust_load(&w->trust, o.trust, &w->key)) < 0)
 		return rc;

@@ -279,7 +279,8 @@ static int run(struct merge *m, char **words, int n)
 {
 	int rc;
 
-	if ((rc = key_find(&m->key, o.key)) < 0 || (rc = trust_load(&m->trust, o.trust, &m->key)) < 0 ||
+	if ((rc = trust_signer(&m->key, o.key, o.trust, &say)) < 0 ||
+		(rc = trust_load(&m->trust, o.trust, &m->key)) < 0 ||
 		(rc = pool_open(&m->pool, (int)o.threads)) < 0 || (rc = wake_catch()) < 0)
 		return rc;
 	fd_raise_limit(); /* every delta holds a descriptor, or two */

@@ -301,7 +301,7 @@ static int prepare(struct context *c)
 {
 	int cpus = pool_cpus(), threads = cpus < THREADS ? cpus : THREADS;
 	struct key own;
-	int rc = key_find(&own, o.key);
+	int rc = key_find(&own, o.key, &say);
 
 	if (rc == 0)
 		rc = trust_load(&c->trust, o.trust, &own);

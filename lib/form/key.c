@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/say.h"
 #include "io/atomic.h"
 #include "io/dir.h"
 #include "io/fd.h"
+#include "io/lock.h"
 
 #define PUBLIC_TAG "dl-key-1"
 #define SECRET_TAG "dl-secret-1"
@@ -294,8 +294,8 @@ static int write_line(const char *stem, const char *suffix, mode_t mode, const s
 	return rc;
 }
 
-/* STEM.key, or 1 when there is one. */
-static int write_secret(const struct key *k, const char *stem)
+/* STEM.key; what `commit` returns. */
+static int write_secret(const struct key *k, const char *stem, int (*commit)(struct atomic *a))
 {
 	struct buf line = BUF_INIT;
 	int rc = buf_reserve(&line, SECRET_LIMIT);
@@ -303,7 +303,7 @@ static int write_secret(const struct key *k, const char *stem)
 	if (rc == 0)
 		rc = format_line(&line, SECRET_TAG, k->secret.seed, k->name);
 	if (rc == 0)
-		rc = write_line(stem, ".key", 0600, &line, atomic_commit_new);
+		rc = write_line(stem, ".key", 0600, &line, commit);
 	if (line.data)
 		sig_wipe(line.data, line.cap);
 	buf_release(&line);
@@ -325,10 +325,12 @@ static int write_public(const struct key *k, const char *stem)
 }
 
 /* The secret first: its name is what two programs at the same time contend for. name NULL: the
- * host's. 1: there is one already. */
-static int generate(const char *stem, const char *name)
+ * host's. 1: there is one already, and commit does not replace it. */
+static int generate(const char *stem, const char *name, int (*commit)(struct atomic *a),
+		    struct say *say)
 {
 	struct key k;
+	char print[33];
 	int rc = sig_generate(&k.secret);
 
 	if (rc < 0)
@@ -337,14 +339,18 @@ static int generate(const char *stem, const char *name)
 		snprintf(k.name, sizeof k.name, "%s", name);
 	else
 		name_after_host(k.name, &k.secret.pub);
-	rc = write_secret(&k, stem);
+	rc = write_secret(&k, stem, commit);
 	if (rc == 0)
 		rc = write_public(&k, stem);
+	if (rc == 0) {
+		sig_fingerprint(print, &k.secret.pub);
+		say_note(say, "made %s.key: %s %s", stem, k.name, print);
+	}
 	key_wipe(&k);
 	return rc;
 }
 
-int key_generate(const char *stem)
+int key_generate(const char *stem, struct say *say)
 {
 	const char *slash = strrchr(stem, '/'), *name = slash ? slash + 1 : stem;
 	struct buf pub = BUF_INIT;
@@ -356,24 +362,74 @@ int key_generate(const char *stem)
 		rc = err_set(ERR_IO, "%s is there already", pub.data);
 	buf_release(&pub);
 	if (rc == 0)
-		rc = generate(stem, name);
+		rc = generate(stem, name, atomic_commit_new, say);
 	return rc == 1 ? err_set(ERR_IO, "%s.key is there already", stem) : rc;
 }
 
-int key_generate_default(void)
+/* CONFIG/default, its directory made if need be. */
+static int default_stem(struct buf *stem)
+{
+	int rc = key_config_dir(stem);
+
+	return rc < 0 ? rc : buf_str(stem, "/default");
+}
+
+int key_generate_default(struct say *say)
 {
 	struct buf stem = BUF_INIT;
-	int rc = key_config_dir(&stem);
+	int rc = default_stem(&stem);
 
 	if (rc == 0)
-		rc = buf_str(&stem, "/default");
-	if (rc == 0)
-		rc = generate(stem.data, NULL);
+		rc = generate(stem.data, NULL, atomic_commit_new, say);
 	buf_release(&stem);
 	return rc < 0 ? err_at(rc, "cannot make a key") : rc;
 }
 
-int key_find(struct key *k, const char *path)
+/* Copies STEM.key, if there is one, to STEM.old-FINGERPRINT8.key, and makes the .pub of that. */
+static int keep_old(const char *stem)
+{
+	struct buf path = BUF_INIT;
+	struct key old;
+	char print[33];
+	int rc = buf_fmt(&path, "%s.key", stem);
+
+	if (rc < 0 || (access(path.data, F_OK) < 0 && errno == ENOENT)) {
+		buf_release(&path);
+		return rc;
+	}
+	rc = key_load(&old, path.data);
+	if (rc == 0) {
+		sig_fingerprint(print, &old.secret.pub);
+		buf_clear(&path);
+		rc = buf_fmt(&path, "%s.old-%.8s", stem, print);
+	}
+	if (rc == 0)
+		rc = write_secret(&old, path.data, atomic_commit_new);
+	if (rc >= 0)
+		rc = write_public(&old, path.data);
+	key_wipe(&old);
+	buf_release(&path);
+	return rc;
+}
+
+int key_replace_default(struct say *say)
+{
+	struct lock lock = LOCK_INIT; /* the new key of another process must not be lost */
+	struct buf stem = BUF_INIT;
+	int rc = default_stem(&stem);
+
+	if (rc == 0)
+		rc = lock_take(&lock, stem.data);
+	if (rc == 0)
+		rc = keep_old(stem.data);
+	if (rc == 0)
+		rc = generate(stem.data, NULL, atomic_commit, say);
+	lock_release(&lock);
+	buf_release(&stem);
+	return rc < 0 ? err_at(rc, "cannot replace the key") : 0;
+}
+
+int key_find(struct key *k, const char *path, struct say *say)
 {
 	struct buf file = BUF_INIT;
 	int rc;
@@ -386,7 +442,7 @@ int key_find(struct key *k, const char *path)
 	if (rc == 0)
 		rc = buf_str(&file, "/default.key");
 	if (rc == 0 && access(file.data, F_OK) < 0 && errno == ENOENT)
-		rc = key_generate_default();
+		rc = key_generate_default(say);
 	if (rc >= 0)
 		rc = key_load(k, file.data);
 	buf_release(&file);

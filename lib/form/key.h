@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/say.h"
 #include "form/sig.h"
 
 #define KEY_NAME 64
@@ -34,12 +35,16 @@ int key_name_check(const char *what, const char *name) ERR_MUST;
 int key_config_path(struct buf *out) ERR_MUST;
 int key_config_dir(struct buf *out) ERR_MUST; /* made (0700) when missing */
 
-/* Writes STEM.key and STEM.pub, named by the last part of STEM; never over an existing file. */
-int key_generate(const char *stem) ERR_MUST;
+/* Writes STEM.key and STEM.pub, named by the last part of STEM; never over an existing file. What was
+ * made is noted through `say`, here and below. */
+int key_generate(const char *stem, struct say *say) ERR_MUST;
 /* CONFIG/default.key and .pub: 0 made now, 1 there already. */
-int key_generate_default(void) ERR_MUST;
+int key_generate_default(struct say *say) ERR_MUST;
+/* The same in place of one that is there, which stays as default.old-FINGERPRINT8.key and .pub. */
+int key_replace_default(struct say *say) ERR_MUST;
 int key_load(struct key *k, const char *path) ERR_MUST;
-int key_find(struct key *k, const char *path) ERR_MUST;
+/* Made if need be. What signs asks trust_signer. */
+int key_find(struct key *k, const char *path, struct say *say) ERR_MUST;
 /* Public keys, one a line, blank lines and those that start with '#' passed over; at least one.
  * The caller frees *v. */
 int key_load_pubs(struct key_pub **v, size_t *n, const char *path) ERR_MUST;

@@ -259,6 +259,37 @@ int trust_load(struct trust *t, const char *path, const struct key *own)
 	return rc;
 }
 
+/* Only what is revoked. */
+static int load_all_revoked(struct trust *t, const char *path)
+{
+	struct stat st;
+	int rc = 0;
+
+	path = given_path(path);
+	if (path && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		rc = load_revoked(t, path);
+	return rc < 0 ? rc : load_user(t, false);
+}
+
+int trust_signer(struct key *k, const char *key, const char *path, struct say *say)
+{
+	struct trust t = { 0 };
+	char print[TRUST_PRINT];
+	int rc = key_find(k, key, say);
+
+	if (rc < 0)
+		return rc;
+	rc = load_all_revoked(&t, path);
+	sig_fingerprint(print, &k->secret.pub);
+	if (rc == 0 && is_revoked(&t, print))
+		rc = err_set(ERR_AUTH, "your own key '%s' (%s) is revoked: sign with another one (-k), "
+			     "or make a new one: dl-key gen --replace", k->name, print);
+	trust_release(&t);
+	if (rc < 0)
+		key_wipe(k);
+	return rc;
+}
+
 /* ---- asking ---- */
 
 int trust_judge(const struct trust *t, const struct sig_public *signer, const char **name)

@@ -37,6 +37,9 @@ int trust_where(struct buf *dir, const char *path) ERR_MUST;
 /* own may be NULL. On failure *t is empty. */
 int trust_load(struct trust *t, const char *path, const struct key *own) ERR_MUST;
 void trust_release(struct trust *t);
+/* One's own key, to sign with: key_find, and ERR_AUTH when the lists that trust_load would read say
+ * that it is revoked. */
+int trust_signer(struct key *k, const char *key, const char *path, struct say *say) ERR_MUST;
 /* 0, or ERR_AUTH: "signed by 0123456789abcdef..., which is not trusted (dl-key trust FILE.pub)". *name
  * (may be NULL) gets what the key is called here, valid as long as t. */
 int trust_judge(const struct trust *t, const struct sig_public *signer, const char **name) ERR_MUST;

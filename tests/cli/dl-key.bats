@@ -51,7 +51,51 @@ setup() {
 @test "gen without a name makes the default key once" {
 	run -0 dl-key gen
 	run -1 --separate-stderr dl-key gen
-	expect_stderr_line '^dl-key: you have a key already \(dl-key show prints it\)$'
+	expect_stderr_line '^dl-key: you have a key already: dl-key show prints it, dl-key gen --replace makes'
+}
+
+@test "gen --replace makes a new own key and keeps the old one beside it" {
+	config=$HOME/.config/dl
+	run -0 dl-key gen --replace
+	old=$(dl-key show -f)
+	cp "$config/default.key" before
+	run -0 --separate-stderr dl-key gen --replace -v
+	expect_stdout ""
+	new=$(dl-key show -f)
+	[ "$new" != "$old" ]
+	expect_stderr_line "^dl-key: made $config/default.key: [A-Za-z0-9._-]+ $new\$"
+	expect_same before "$config/default.old-${old:0:8}.key"
+	[ "$(stat -c %a "$config/default.old-${old:0:8}.key")" = 600 ]
+	[ "$(dl-key show -f "$config/default.old-${old:0:8}.pub")" = "$old" ]
+	run -2 --separate-stderr dl-key gen --replace -o bob
+	expect_stderr_line "^dl-key: --replace is for one's own key"
+}
+
+@test "nothing is signed with a revoked key, and a new one is the remedy" {
+	corpus 2000 >corpus.txt
+	dl-init >g0.ckpt && dl-data -o a corpus.txt
+	dl-key revoke -q "$(dl-key show -f)"
+	refused() { # PROGRAM ARGUMENT...
+		run -3 --separate-stderr "$@"
+		expect_stdout ""
+		expect_stderr_line "^$1: your own key '.*' \([0-9a-f]+\) is revoked: .* dl-key gen --replace\$"
+	}
+	refused dl-init
+	refused dl-data corpus.txt
+	refused dl-learn -n 1 -d a.tok g0.ckpt
+	refused dl-merge g0.ckpt g0.ckpt
+	dl-key gen --replace
+	run -0 --separate-stderr dl-init -o g0.ckpt
+	expect_no_stderr
+	dl-show --verify g0.ckpt
+}
+
+@test "a key that is made on first use is noted with -v" {
+	run -0 --separate-stderr dl-init -v -o g0.ckpt
+	[ "${#stderr_lines[@]}" -eq 2 ]
+	expect_stderr_like "^dl-init: made $HOME/.config/dl/default.key: [A-Za-z0-9._-]+ [0-9a-f]{32}"
+	run -0 --separate-stderr dl-key gen -v -o bob
+	expect_stderr_line '^dl-key: made bob\.key: bob [0-9a-f]{32}$'
 }
 
 @test "a name that is a path in disguise or too long is refused with status 2" {

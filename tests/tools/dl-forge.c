@@ -165,7 +165,7 @@ static int write_file(struct forge *f)
 
 static int forge(struct forge *f, char **words, int n)
 {
-	int rc = key_find(&f->key, o.key);
+	int rc = key_find(&f->key, o.key, NULL);
 
 	f->values = calloc((size_t)n, sizeof *f->values);
 	if (rc == 0 && !f->values)

@@ -65,11 +65,11 @@ static void test_files(void)
 	struct key k, again;
 	struct key_pub p;
 
-	CHECK(key_generate("bob") == 0);
-	CHECK(key_generate("bob") == ERR_IO);
+	CHECK(key_generate("bob", NULL) == 0);
+	CHECK(key_generate("bob", NULL) == ERR_IO);
 	CHECK_SAYS("bob.pub is there already");
 	CHECK(unlink("bob.pub") == 0);
-	CHECK(key_generate("bob") == ERR_IO);
+	CHECK(key_generate("bob", NULL) == ERR_IO);
 	CHECK_SAYS("bob.key is there already");
 	CHECK(key_load(&k, "bob.key") == 0);
 	CHECK(rename("bob.key", "renamed.key") == 0);
@@ -79,7 +79,7 @@ static void test_files(void)
 	CHECK(chmod("renamed.key", 0644) == 0);
 	CHECK(key_load(&again, "renamed.key") == ERR_DATA);
 	CHECK_SAYS("renamed.key: others may read");
-	CHECK(key_generate("a b") == ERR_USAGE);
+	CHECK(key_generate("a b", NULL) == ERR_USAGE);
 	CHECK(key_load_pub(&p, "missing.pub") == ERR_IO);
 	put("none.pub", "# nothing\n\n", 0644);
 	CHECK(key_load_pub(&p, "none.pub") == ERR_DATA);
@@ -91,16 +91,16 @@ static void test_default(void)
 	struct key a, b;
 	struct stat st;
 
-	CHECK(key_find(&a, NULL) == 0);
-	CHECK(key_find(&b, NULL) == 0);
+	CHECK(key_find(&a, NULL, NULL) == 0);
+	CHECK(key_find(&b, NULL, NULL) == 0);
 	CHECK(memcmp(&a.secret, &b.secret, sizeof a.secret) == 0);
 	CHECK_STR(a.name, b.name);
 	CHECK(stat(".config/dl/default.key", &st) == 0 && (st.st_mode & 0777) == 0600);
-	CHECK(key_generate_default() == 1);
+	CHECK(key_generate_default(NULL) == 1);
 	setenv("DL_KEY", "missing.key", 1);
-	CHECK(key_find(&a, NULL) == ERR_IO);
+	CHECK(key_find(&a, NULL, NULL) == ERR_IO);
 	setenv("DL_KEY", "", 1);
-	CHECK(key_find(&a, NULL) == 0);
+	CHECK(key_find(&a, NULL, NULL) == 0);
 }
 
 static void test_trust(void)
@@ -111,8 +111,8 @@ static void test_trust(void)
 	const char *name = NULL;
 	char print[TRUST_PRINT], text[200];
 
-	CHECK(key_find(&own, NULL) == 0);
-	CHECK(key_generate("anna") == 0 && key_load_pub(&anna, "anna.pub") == 0);
+	CHECK(key_find(&own, NULL, NULL) == 0);
+	CHECK(key_generate("anna", NULL) == 0 && key_load_pub(&anna, "anna.pub") == 0);
 	CHECK(trust_load(&t, NULL, &own) == 0);
 	CHECK(trust_judge(&t, &own.secret.pub, &name) == 0);
 	CHECK_STR(name, own.name);
@@ -146,10 +146,13 @@ static void test_trust(void)
 	CHECK(trust_add(".config/dl/trust", &other) == 0); /* the new key of one whose old is revoked */
 
 	sig_fingerprint(print, &own.secret.pub);
+	CHECK(trust_signer(&own, NULL, NULL, NULL) == 0);
 	CHECK(trust_revoke(".config/dl/trust", print) == 0);
 	CHECK(trust_load(&t, NULL, &own) == 0);
 	CHECK(trust_judge(&t, &own.secret.pub, NULL) == ERR_AUTH);
 	trust_release(&t);
+	CHECK(trust_signer(&own, NULL, "anna.pub", NULL) == ERR_AUTH);
+	CHECK_SAYS("is revoked: sign with another one (-k), or make a new one: dl-key gen --replace");
 
 	snprintf(text, sizeof text, "# a list\r\n\r\n%s  # why\r\nnonsense\r\n", print);
 	t = (struct trust){ 0 };
