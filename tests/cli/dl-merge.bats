@@ -846,7 +846,7 @@ need_strace() {
 	delta a.delta g1 0.25
 	cp state1 want.state
 	dl-merge -s want.state -o want g1 a.delta
-	for call in flock:EOPNOTSUPP flock:ENOLCK link:EPERM link:EOPNOTSUPP fsync:EINVAL fsync:EPERM; do
+	for call in flock:EOPNOTSUPP flock:ENOLCK link:EPERM link:EOPNOTSUPP linkat:EOPNOTSUPP linkat:EPERM fsync:EINVAL fsync:EPERM; do
 		cp state1 state
 		strace -f -o /dev/null -e "inject=${call%:*}:error=${call#*:}" dl-merge -s state -o g2 g1 a.delta
 		expect_same g2 want
