@@ -108,6 +108,23 @@ static void begin_meta(struct meta *m, const struct learner *l, const char *name
 	snprintf(m->learner, sizeof m->learner, "%s", name);
 }
 
+/* What there is to say of a state that has begun on this base. */
+static void tell_state(const struct learner *l)
+{
+	uint64_t steps = l->state.meta.steps;
+
+	if (steps > l->conf.steps)
+		say_warn(l->say,
+			"%s: has %" PRIu64 " steps already, more than the %" PRIu64
+			" asked for: the delta is of %" PRIu64,
+			l->conf.state, steps, l->conf.steps, steps);
+	else if (steps == l->conf.steps)
+		say_note(l->say, "%s: has made the %" PRIu64 " steps: the same delta again",
+			l->conf.state, steps);
+	else if (steps)
+		say_note(l->say, "%s: going on after %" PRIu64 " steps", l->conf.state, steps);
+}
+
 static void tell_start(const struct learner *l)
 {
 	const struct meta *m = &l->state.meta;
@@ -115,8 +132,7 @@ static void tell_start(const struct learner *l)
 	if (l->state.new_data)
 		say_note(l->say, "%s: from another shard or context: its place does not count",
 			l->conf.state);
-	if (m->steps)
-		say_note(l->say, "%s: going on after %" PRIu64 " steps", l->conf.state, m->steps);
+	tell_state(l);
 	say_note(l->say,
 		"learner %s, batch %" PRIu64 " x %" PRIu64 " tokens, %" PRIu64
 		" samples an epoch, epoch %" PRIu64,
@@ -338,7 +354,7 @@ static void tell_end(const struct learner *l)
 	const struct meta *m = &l->state.meta;
 	double seconds = clock_now(&l->clock) - l->begun;
 
-	if (m->steps)
+	if (l->steps_now)
 		say_note(l->say,
 			"%" PRIu64 " steps, %" PRIu64 " tokens, loss %.4f to %.4f, %.0f tokens/s",
 			m->steps, m->tokens, m->loss_first, m->loss_last,

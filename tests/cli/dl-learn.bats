@@ -85,6 +85,18 @@ await_lines() {
 	dl-learn -j 1 -n 20 -d text.0.tok -s state --metrics m.tsv g0.ckpt >a.delta
 	expect_same a.delta want.delta
 	[ "$(wc -l <m.tsv)" -eq 1 ] # not one step was made again
+	run -0 --separate-stderr dl-learn -v -j 1 -n 20 -d text.0.tok -s state -o a.delta g0.ckpt
+	expect_stderr_like "^dl-learn: state: has made the 20 steps: the same delta again"
+	[[ $stderr != *tokens/s* ]] || complain "a speed without a step"
+}
+
+@test "a state with more steps than are asked for answers with all of them, and says so" {
+	dl-learn -j 1 -n 20 -d text.0.tok -s state g0.ckpt >a.delta
+	run -0 --separate-stderr dl-learn -j 1 -n 7 -d text.0.tok -s state -o a.delta g0.ckpt
+	expect_stderr_line "^dl-learn: state: has 20 steps already, more than the 7 asked for: the delta is of 20$"
+	expect_same a.delta want.delta
+	run -0 --separate-stderr dl-learn -q -j 1 -n 7 -d text.0.tok -s state -o a.delta g0.ckpt
+	expect_no_stderr
 }
 
 # rounds N STEPS RULE: as many rounds of one learner, to N.ckpt.
