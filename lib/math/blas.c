@@ -1,6 +1,10 @@
 #include "math/blas.h"
 
 #include <cblas.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+#define BUFFER ((size_t)129 << 20) /* of a thread, with what aligning it may cost */
 
 #ifdef REAL_DOUBLE
 #define gemm cblas_dgemm
@@ -11,6 +15,25 @@
 void blas_init(void)
 {
 	openblas_set_num_threads(1);
+}
+
+/* Held all together before they are given back: a limit on addresses counts their sum. */
+int blas_room(int threads)
+{
+	void *first = NULL, *at;
+	int have = 0;
+
+	for (; have < threads; have++, first = at) {
+		at = mmap(NULL, BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (at == MAP_FAILED)
+			break;
+		*(void **)at = first;
+	}
+	for (int i = have; i > 0; i--, first = at) {
+		at = *(void **)first;
+		munmap(first, BUFFER);
+	}
+	return have == threads ? 0 : err_nomem();
 }
 
 /* BLAS wants a leading dimension of at least 1 and reads nothing of an empty matrix. */

@@ -6,9 +6,13 @@
 #ifndef BLAS_H
 #define BLAS_H
 
+#include "base/err.h"
 #include "math/real.h"
 
 void blas_init(void); /* before the first product; cheap to repeat */
+/* Is there memory for products in so many threads at a time? OpenBLAS takes it at the first product
+ * of a thread, and where there is none it tries again for ever. */
+int blas_room(int threads) ERR_MUST;
 
 /* C (m, n) = A (m, k) B(n, k)^T + beta C: a linear layer, weights (out, in). */
 void blas_nt(real *c, const real *a, const real *b, int m, int n, int k, real beta);

@@ -25,6 +25,7 @@ struct model {
 	real *params;
 	struct worker *worker;
 	int workers;
+	bool ready; /* for products */
 };
 
 static real *zeros(uint64_t n)
@@ -168,6 +169,15 @@ static int add_piece(void *ctx, int piece, int thread)
 	return 0;
 }
 
+/* Only now: every other allocation for the training has been made. */
+static int make_ready(struct model *m)
+{
+	int rc = m->ready ? 0 : blas_room(m->workers);
+
+	m->ready = rc == 0;
+	return rc;
+}
+
 static int run_batch(struct model *m, double *total, double *sums, const uint32_t *ids, int B,
 	int T, bool backward)
 {
@@ -178,6 +188,8 @@ static int run_batch(struct model *m, double *total, double *sums, const uint32_
 		return err_set(ERR_USAGE,
 			"%d sequences of %d tokens: the model was opened for up to %d tokens", B, T,
 			m->context);
+	if ((rc = make_ready(m)) < 0)
+		return rc;
 	b.shares = B < m->workers ? B : m->workers;
 	if ((rc = pool_run(m->pool, run_share, &b, b.shares)) < 0)
 		return rc;
@@ -215,7 +227,10 @@ int model_losses(struct model *m, double *sums, const uint32_t *ids, int B, int 
 int model_logits(struct model *m, real *logits, const uint32_t *ids, int n)
 {
 	struct net *net = m->worker[0].net;
+	int rc = make_ready(m);
 
+	if (rc < 0)
+		return rc;
 	if (n < 1 || n > m->context)
 		return err_set(ERR_USAGE, "%d tokens: the model was opened for 1 to %d", n,
 			m->context);

@@ -5,6 +5,7 @@
  */
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "base/rng.h"
 #include "math/blas.h"
@@ -145,9 +146,24 @@ static void zero_times_nan_in_the_result_is_forgotten(void)
 	CHECK(isnan(c[0]) && isnan(c[1]) && isnan(c[2]) && c[3] == 25);
 }
 
+static void room_is_known_before_it_is_taken(void)
+{
+	struct rlimit before, little;
+
+	CHECK(blas_room(2) == 0);
+	CHECK(getrlimit(RLIMIT_AS, &before) == 0);
+	little = before;
+	little.rlim_cur = 1 << 20; /* less than there is: no mapping any more */
+	CHECK(setrlimit(RLIMIT_AS, &little) == 0);
+	CHECK(blas_room(1) == ERR_NOMEM);
+	CHECK(setrlimit(RLIMIT_AS, &before) == 0);
+	CHECK(blas_room(2) == 0);
+}
+
 int main(void)
 {
 	blas_init();
+	room_is_known_before_it_is_taken();
 	small_products_are_right();
 	products_of_the_presets_are_right();
 	threads_do_not_disturb_each_other();
