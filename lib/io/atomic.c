@@ -26,8 +26,8 @@ static size_t directory_length(const char *path)
 	return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-/* The path itself, or where the symbolic links at its end lead to. Caller frees. */
-static int resolve(const char *path, char **out)
+/* The symbolic links at the end of a path. */
+static int follow(const char *path, char **out)
 {
 	char target[PATH_MAX], *at = strdup(path), *next;
 	ssize_t n;
@@ -57,6 +57,31 @@ static char *directory_of(const char *path)
 	return n ? strndup(path, n) : strdup(".");
 }
 
+/* Only a regular file may be replaced: never a device, a FIFO or a directory. */
+static int check_target(const char *path)
+{
+	struct stat st;
+
+	if (path[directory_length(path)] == '\0')
+		return err_set(ERR_IO, "%s: not the name of a file", path);
+	if (lstat(path, &st) < 0)
+		return errno == ENOENT ? 0 : err_sys("%s", path);
+	if (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode))
+		return 0;
+	return err_set(ERR_IO, "%s: not a regular file", path);
+}
+
+int atomic_target(const char *path, char **out)
+{
+	int rc = follow(path, out);
+
+	if (rc == 0 && (rc = check_target(*out)) < 0) {
+		free(*out);
+		*out = NULL;
+	}
+	return rc;
+}
+
 static bool same_inode(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
@@ -84,24 +109,11 @@ bool atomic_same(const char *a, const char *b)
 
 	if (there_a || there_b)
 		return there_a && there_b && S_ISREG(x.st_mode) && same_inode(&x, &y);
-	same = resolve(a, &end_a) == 0 && resolve(b, &end_b) == 0 && same_name(end_a, end_b);
+	same = atomic_target(a, &end_a) == 0 && atomic_target(b, &end_b) == 0 &&
+		same_name(end_a, end_b);
 	free(end_a);
 	free(end_b);
 	return same;
-}
-
-/* Only a regular file may be replaced: never a device, a FIFO or a directory. */
-static int check_target(const char *path)
-{
-	struct stat st;
-
-	if (path[directory_length(path)] == '\0')
-		return err_set(ERR_IO, "%s: not the name of a file", path);
-	if (lstat(path, &st) < 0)
-		return errno == ENOENT ? 0 : err_sys("%s", path);
-	if (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode))
-		return 0;
-	return err_set(ERR_IO, "%s: not a regular file", path);
 }
 
 static char *temp_name(const char *path)
@@ -168,9 +180,7 @@ int atomic_open(struct atomic *a, const char *path, mode_t mode)
 	int rc;
 
 	*a = (struct atomic)ATOMIC_INIT;
-	rc = resolve(path, &a->path);
-	if (rc == 0)
-		rc = check_target(a->path);
+	rc = atomic_target(path, &a->path);
 	if (rc == 0)
 		a->fd = open_nameless(a->path, mode);
 	if (rc == 0 && a->fd < 0)

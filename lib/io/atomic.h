@@ -27,6 +27,9 @@ struct atomic {
 };
 #define ATOMIC_INIT { -1, 0, 0 }
 
+/* Where a file of this name would be written: the path itself, or what the symbolic links at its end
+ * lead to; ERR_IO when it cannot be a regular file. The caller frees it. */
+int atomic_target(const char *path, char **out) ERR_MUST;
 /* Do both paths lead to one regular file, there or still to be made? */
 bool atomic_same(const char *a, const char *b);
 int atomic_open(struct atomic *a, const char *path, mode_t mode) ERR_MUST;

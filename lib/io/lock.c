@@ -8,6 +8,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "io/atomic.h"
+
 static bool no_locks_here(int e)
 {
 	return e == ENOLCK || e == ENOSYS || e == ENOTSUP || e == EINVAL;
@@ -38,11 +40,16 @@ static void sign(int fd)
 
 int lock_take(struct lock *l, const char *path)
 {
-	char *name;
-	int rc = 0;
+	char *target, *name;
+	int rc = atomic_target(path, &target);
 
 	*l = (struct lock)LOCK_INIT;
-	if (asprintf(&name, "%s.lock", path) < 0)
+	if (rc < 0)
+		return rc;
+	if (asprintf(&name, "%s.lock", target) < 0)
+		name = NULL;
+	free(target);
+	if (!name)
 		return err_nomem();
 	l->fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
 	if (l->fd < 0)

@@ -1,5 +1,6 @@
 /*
- * lock - one process at a time on one machine: flock(2) on PATH.lock, given back by the kernel
+ * lock - one process at a time on one machine: flock(2) on PATH.lock (beside what symbolic links
+ * lead to, so that all names of a file have one lock), given back by the kernel
  * whatever becomes of the process, so nothing is ever left to clean up by hand. The file names
  * its last holder for the message. Where the file system has no locks, the lock is taken as
  * granted and *held says so.

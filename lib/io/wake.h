@@ -1,9 +1,10 @@
 /*
  * wake - requests to stop, seen by polling between steps.
  *
- * wake_catch makes SIGINT, SIGTERM and SIGHUP set a flag (a second one of the same kills as
- * usual). The flag is the one variable of the library that lives outside a struct: a signal
- * handler has nowhere else to look.
+ * wake_catch makes SIGINT, SIGTERM and SIGHUP set a flag. One that comes seconds later kills as
+ * usual; one that comes at once is taken as part of the same request. The flag and its time are
+ * the only variables of the library that live outside a struct: a signal handler has nowhere else
+ * to look.
  */
 #ifndef WAKE_H
 #define WAKE_H

@@ -80,6 +80,20 @@ static bool belongs(const struct candidate *c, const struct meta *m)
 	return m->merge[0] && strcmp(c->meta.merge, m->merge) == 0;
 }
 
+/* Where atomic_commit_keep leaves the state before the one at `path`. */
+static int previous_path(char **prev, const char *path)
+{
+	char *target;
+	int rc = atomic_target(path, &target);
+
+	if (rc < 0)
+		return rc;
+	if (asprintf(prev, "%s.prev", target) < 0)
+		rc = err_nomem();
+	free(target);
+	return rc;
+}
+
 /* Its round is done, and is to be done again: from the state before it. */
 static int open_before(struct outer *o, const struct candidate *after, const char *path,
 	const struct frame_reader *base, const struct meta *m, const struct trust *trust)
@@ -91,8 +105,8 @@ static int open_before(struct outer *o, const struct candidate *after, const cha
 	o->repeat = true;
 	if (!after->prior[0])
 		return 0;
-	if (asprintf(&prev, "%s.prev", path) < 0)
-		return err_nomem();
+	if ((rc = previous_path(&prev, path)) < 0)
+		return rc;
 	rc = candidate_open(&c, prev, base, m, trust);
 	if (rc > 0) {
 		sig_hex(id, c.id.b, sizeof c.id.b);
@@ -118,8 +132,8 @@ static int open_missing(struct outer *o, const char *path, const struct frame_re
 	char *prev;
 	int rc;
 
-	if (asprintf(&prev, "%s.prev", path) < 0)
-		return err_nomem();
+	if ((rc = previous_path(&prev, path)) < 0)
+		return rc;
 	rc = candidate_open(&c, prev, base, m, trust);
 	if (rc > 0 && belongs(&c, m)) {
 		o->repeat = true;

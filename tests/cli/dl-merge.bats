@@ -232,6 +232,19 @@ second() {
 	expect_same state fresh
 }
 
+@test "a round is done twice also where the state is behind a symbolic link" {
+	mkdir far
+	ln -s far/state state
+	dl-merge -s state -o g1 g0 a.delta
+	delta a.delta g1 0.25
+	dl-merge -s state -o g2 g1 a.delta
+	dl-merge -s state -o again g1 a.delta
+	expect_same again g2
+	[ -L state ]
+	[ -f far/state.prev ]
+	expect_no_file state.prev state.lock
+}
+
 @test "a crash between state and checkpoint is mended by merging again" {
 	dl-merge -s state -o g1 g0 a.delta
 	cp state state1

@@ -16,7 +16,6 @@
 #include "io/atomic.h"
 #include "io/fd.h"
 #include "io/lock.h"
-#include "io/wake.h"
 #include "unit.h"
 
 static int publish(const char *path, const char *text, int keep)
@@ -206,6 +205,21 @@ static void test_lock(void)
 	CHECK(EMPTIED("state.lock"));
 }
 
+static void test_lock_of_links(void)
+{
+	struct lock a, b;
+
+	CHECK(mkdir("far", 0700) == 0 && symlink("far/state", "link") == 0 && symlink("link", "linked") == 0);
+	CHECK(lock_take(&a, "linked") == 0 && a.held);
+	CHECK(lock_take(&b, "far/state") == ERR_BUSY);
+	lock_release(&a);
+	CHECK(unlink("link") == 0 && unlink("linked") == 0 && unlink("far/state.lock") == 0 &&
+	      rmdir("far") == 0);
+	CHECK(lock_take(&a, "/dev/null") == ERR_IO && lock_take(&b, ".") == ERR_IO);
+	CHECK_STR(err_text(), ".: not a regular file");
+	CHECK(access("/dev/null.lock", F_OK) < 0 && access("..lock", F_OK) < 0);
+}
+
 /* The kernel gives the lock back, whatever becomes of the process. */
 static void test_lock_of_the_dead(void)
 {
@@ -232,30 +246,6 @@ static void test_lock_of_the_dead(void)
 	close(p[0]);
 	close(p[1]);
 	CHECK(EMPTIED("state.lock"));
-}
-
-static void test_wake(void)
-{
-	int status = 0;
-	pid_t child;
-
-	fflush(NULL);
-	child = fork();
-	if (child == 0) {
-		signal(SIGHUP, SIG_IGN);
-		if (wake_catch() < 0 || wake_requested() != 0)
-			_exit(1);
-		raise(SIGHUP); /* under nohup it stays ignored */
-		if (wake_requested() != 0)
-			_exit(2);
-		raise(SIGTERM);
-		if (wake_requested() != SIGTERM)
-			_exit(3);
-		raise(SIGTERM);
-		_exit(4);
-	}
-	CHECK(waitpid(child, &status, 0) == child);
-	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 }
 
 /* From now on this process is refused system calls by a filter. */
@@ -353,8 +343,8 @@ int main(void)
 	test_poor_file_systems(no_nameless_files, 1);
 	test_poor_file_systems(no_links, 0);
 	test_lock();
+	test_lock_of_links();
 	test_lock_of_the_dead();
-	test_wake();
 	CHECK(chdir("..") == 0 && rmdir("t") == 0 && rmdir(dir) == 0);
 	return unit_done("atomic");
 }
