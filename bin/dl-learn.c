@@ -1,6 +1,7 @@
 /*
  * dl-learn - checkpoint in, inner steps, delta out.
  */
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -206,9 +207,10 @@ static int learn(struct work *w)
 		return rc;
 	if ((rc = wake_catch()) < 0)
 		return rc;
-	if ((rc = learner_train(w->learner)) < 0)
-		return rc;
-	return finish(w);
+	signal(SIGPIPE, SIG_IGN); /* a reader of metrics who goes away does not cost the work */
+	rc = learner_train(w->learner);
+	signal(SIGPIPE, SIG_DFL);
+	return rc < 0 ? rc : finish(w);
 }
 
 static void release(struct work *w)

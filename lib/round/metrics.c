@@ -1,15 +1,21 @@
 #include "round/metrics.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/num.h"
 #include "io/fd.h"
+
+#define READER_WAIT 5000 /* milliseconds a FIFO is given to find a reader */
+#define READER_POLL 20
 
 static const char columns[] = "global_step\tstep\ttokens\tloss\tlr\tgrad_norm\ttokens_per_s\n";
 
@@ -28,22 +34,51 @@ static int check_head(int fd)
 	return 0;
 }
 
+/* A FIFO that nobody reads would hold us here; its reader may be just about to start. */
+static int open_stream(const char *path)
+{
+	const struct timespec pause = { .tv_nsec = READER_POLL * 1000000L };
+	int fd, waited = 0;
+
+	while ((fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) < 0 &&
+		errno == ENXIO && waited < READER_WAIT) {
+		nanosleep(&pause, NULL);
+		waited += READER_POLL;
+	}
+	return fd;
+}
+
 int metrics_open(struct metrics *m, const char *path)
 {
 	struct stat st;
-	bool stream = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 	int rc = 0;
 
-	m->fd = open(path, (stream ? O_WRONLY : O_RDWR) | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-	if (m->fd < 0)
+	m->stream = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+	if (m->stream)
+		m->fd = open_stream(path);
+	else
+		m->fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+	if (m->fd < 0 && errno == ENXIO)
+		rc = err_set(ERR_IO, "a FIFO that nobody reads");
+	else if (m->fd < 0)
 		rc = err_sys("cannot open");
-	else if (!stream)
+	else if (!m->stream)
 		rc = check_head(m->fd);
 	if (rc < 0) {
 		metrics_close(m);
 		return err_at(rc, "%s", path);
 	}
 	return 0;
+}
+
+/* The training does not wait for a slow reader. A pipe takes a line whole or not at all. */
+static int write_line(const struct metrics *m, const char *line, size_t n)
+{
+	struct pollfd p = { .fd = m->fd, .events = POLLOUT };
+
+	if (m->stream && poll(&p, 1, 0) == 0)
+		return err_set(ERR_IO, "its reader does not keep up");
+	return fd_write(m->fd, line, n);
 }
 
 int metrics_add(struct metrics *m, const struct metrics_row *row)
@@ -58,7 +93,7 @@ int metrics_add(struct metrics *m, const struct metrics_row *row)
 	num_f32_text(norm, (float)row->grad_norm);
 	n = snprintf(line, sizeof line, "%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s\t%s\t%.0f\n",
 		row->global_step, row->step, row->tokens, loss, lr, norm, row->tokens_per_s);
-	return fd_write(m->fd, line, (size_t)n);
+	return write_line(m, line, (size_t)n);
 }
 
 void metrics_close(struct metrics *m)

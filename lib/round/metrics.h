@@ -8,14 +8,16 @@
 #ifndef METRICS_H
 #define METRICS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
 
 struct metrics {
 	int fd; /* -1: none */
+	bool stream; /* a FIFO or device */
 };
-#define METRICS_INIT { -1 }
+#define METRICS_INIT { -1, false }
 
 struct metrics_row {
 	uint64_t global_step;   /* 1 after the first step of all */
@@ -25,7 +27,8 @@ struct metrics_row {
 	double tokens_per_s;    /* last column: the only one that depends on time */
 };
 
-/* ERR_DATA for a file that is there and has another head. */
+/* ERR_DATA for a file that is there and has another head. Nothing waits for the reader of a FIFO, once
+ * there is one; SIGPIPE is the caller's concern. */
 int metrics_open(struct metrics *m, const char *path) ERR_MUST;
 int metrics_add(struct metrics *m, const struct metrics_row *row) ERR_MUST;
 void metrics_close(struct metrics *m);

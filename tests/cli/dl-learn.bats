@@ -277,6 +277,35 @@ rounds() {
 	expect_same precious small.conf
 }
 
+@test "metrics go into a pipe as long as somebody reads, and cost no work" {
+	mkfifo lines
+	(head -n 2 lines >taken) 3>&- &
+	run -0 --separate-stderr dl-learn -j 1 -n 20 -d text.0.tok --metrics lines -o a.delta g0.ckpt
+	wait
+	expect_stderr_line "^dl-learn: lines: write: Broken pipe: no more metrics from here$"
+	expect_same a.delta want.delta
+	[ "$(cut -f 1 taken | tr '\n' ' ')" = "global_step 1 " ] || [ "$(wc -l <taken)" -eq 2 ]
+
+	sleep 100 <lines 3>&- & # holds it open and reads nothing
+	run -0 --separate-stderr dl-learn -j 1 -T 1 -B 1 -n 3000 -d text.0.tok --metrics lines -o b.delta g0.ckpt
+	kill "$!"
+	expect_stderr_line "^dl-learn: lines: its reader does not keep up: no more metrics from here$"
+	[ -s b.delta ]
+
+	run -1 --separate-stderr dl-learn -n 2 -d text.0.tok --metrics lines -o c.delta g0.ckpt
+	expect_stderr_line "^dl-learn: lines: a FIFO that nobody reads$"
+	expect_no_file c.delta
+}
+
+@test "too little memory for matrix products is an error, not a wait" {
+	need_plain_build
+	# With more threads of its own OpenBLAS already waits while it is loaded.
+	run -1 --separate-stderr bash -c 'ulimit -v 150000 && export OPENBLAS_NUM_THREADS=1 &&
+		exec timeout -s KILL 60 dl-learn -j 1 -n 2 -d text.0.tok -o a.delta g0.ckpt'
+	expect_stderr_line "^dl-learn: out of memory$"
+	expect_no_file a.delta
+}
+
 @test "smaller encodings are smaller" {
 	dl-learn -j 1 -n 5 -d text.0.tok -e f32 g0.ckpt >f32.delta
 	dl-learn -j 1 -n 5 -d text.0.tok -e bf16 g0.ckpt >bf16.delta
@@ -456,6 +485,19 @@ rounds() {
 	[ -f far/state ]
 	dl-learn -j 1 -n 20 -d text.0.tok -s state -o a.delta g0.ckpt
 	expect_same a.delta want.delta
+	expect_no_file state.lock # one lock for all names of it
+	[ -f far/state.lock ]
+}
+
+@test "a state that can be no file is refused, and nothing is left beside it" {
+	local state
+	mkfifo pipe
+	mkdir dir
+	for state in pipe dir /dev/null; do
+		run -1 --separate-stderr dl-learn -n 2 -d text.0.tok -s "$state" -o a.delta g0.ckpt
+		expect_stderr_line "^dl-learn: $state: not a regular file$"
+		expect_no_file a.delta "$state.lock"
+	done
 }
 
 @test "a full disk under the state costs the state, not the delta" {
