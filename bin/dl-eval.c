@@ -168,6 +168,9 @@ static int sample(struct model *m, const struct checkpoint *c)
 
 	if ((rc = transcript_prompt(&ids, &have, prompt, c->model.vocab, o.sample)) < 0)
 		return rc;
+	if (have > c->train.context)
+		say_warn(&say, "prompt: of its %zu tokens the model sees the last %" PRIu64, have,
+			c->train.context);
 	rc = write_out(m, c, ids, have);
 	free(ids);
 	return rc;

@@ -150,8 +150,11 @@ near() {
 @test "a prompt may be longer than the context, and of any bytes" {
 	local long
 	long=$(corpus 100)
-	dl-eval --sample 5 --prompt "$long" g0.ckpt >a
+	run -0 --separate-stderr sh -c 'dl-eval --sample 5 --prompt "$1" g0.ckpt >a' sh "$long"
+	expect_stderr_line "^dl-eval: prompt: of its 100 tokens the model sees the last 32$"
 	[ "$(wc -c <a)" -eq 105 ]
+	run -0 --separate-stderr sh -c 'dl-eval --sample 5 --prompt "$1" g0.ckpt >a' sh "${long:0:32}"
+	expect_no_stderr
 	dl-eval --sample 5 --prompt $'\xe2\x81' g0.ckpt >a
 	[ "$(wc -c <a)" -eq 7 ]
 }
