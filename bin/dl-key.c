@@ -1,5 +1,5 @@
 /*
- * dl-key - make a key pair, print a public key or fingerprint, trust or revoke a key
+ * dl-key - make a key pair, print a public key or fingerprint, trust, forget or revoke a key
  */
 #include <limits.h>
 #include <stdio.h>
@@ -37,6 +37,7 @@ static const char *const synopsis[] = {
 	"dl-key gen [--replace | -o NAME]",
 	"dl-key show [-f] [FILE]",
 	"dl-key trust [-n NAME] FILE...",
+	"dl-key forget NAME...",
 	"dl-key revoke NAME...",
 	"dl-key list [--json]",
 	NULL
@@ -102,7 +103,7 @@ static int show(char **words, int n)
 	return rc;
 }
 
-static int trust_file(const char *dir, const char *path)
+static int trust_file(const char *dir, const char *path, const struct key *own)
 {
 	struct key_pub *v;
 	char print[TRUST_PRINT];
@@ -114,12 +115,13 @@ static int trust_file(const char *dir, const char *path)
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		if (o.name)
 			snprintf(v[i].name, sizeof v[i].name, "%s", o.name);
-		rc = trust_add(dir, &v[i]);
+		rc = trust_add(dir, &v[i], own);
 		sig_fingerprint(print, &v[i].pub);
-		if (rc == 0)
-			say_note(&say, "trusted: %s %s", v[i].name, print);
-		else
+		if (rc < 0)
 			rc = err_at(rc, "%s", fd_name(path));
+		else
+			say_note(&say, "%s: %s %s", rc ? "trusted already" : "trusted", v[i].name, print);
+		rc = rc < 0 ? rc : 0;
 	}
 	free(v);
 	return rc;
@@ -128,14 +130,18 @@ static int trust_file(const char *dir, const char *path)
 static int trust(char **words, int n)
 {
 	struct buf dir = BUF_INIT;
+	struct key own;
 	int rc = o.name ? key_name_check("key", o.name) : 0;
 
 	if (rc == 0 && o.name && n > 1)
 		rc = err_set(ERR_USAGE, "--name is for one key, not for %d files", n);
 	if (rc == 0)
 		rc = trust_where(&dir, o.trust);
+	if (rc == 0)
+		rc = key_find(&own, o.key, &say);
 	for (int i = 0; rc == 0 && i < n; i++)
-		rc = trust_file(dir.data, words[i]);
+		rc = trust_file(dir.data, words[i], &own);
+	key_wipe(&own);
 	buf_release(&dir);
 	return rc;
 }
@@ -175,6 +181,17 @@ static int revoke(char **words, int n)
 
 	for (int i = 0; rc == 0 && i < n; i++)
 		rc = revoke_one(dir.data, words[i]);
+	buf_release(&dir);
+	return rc;
+}
+
+static int forget(char **words, int n)
+{
+	struct buf dir = BUF_INIT;
+	int rc = trust_where(&dir, o.trust);
+
+	for (int i = 0; rc == 0 && i < n; i++)
+		rc = trust_forget(dir.data, words[i]);
 	buf_release(&dir);
 	return rc;
 }
@@ -246,6 +263,7 @@ static const struct command {
 	{ "gen", generate, 0, 0, { &o.output_given, &o.replace_given } },
 	{ "show", show, 0, 1, { &o.fingerprint_given } },
 	{ "trust", trust, 1, INT_MAX, { &o.name_given } },
+	{ "forget", forget, 1, INT_MAX, { NULL } },
 	{ "revoke", revoke, 1, INT_MAX, { NULL } },
 	{ "list", list, 0, 0, { &o.json_given } },
 };
@@ -273,7 +291,7 @@ static int run(char **words, int n)
 	int rc;
 
 	if (n == 0)
-		return err_set(ERR_USAGE, "what to do? gen, show, trust, revoke or list; see -h");
+		return err_set(ERR_USAGE, "what to do? gen, show, trust, forget, revoke or list; see -h");
 	for (const struct command *c = commands; c < commands + COMMANDS; c++) {
 		if (strcmp(words[0], c->name) != 0)
 			continue;
@@ -289,7 +307,7 @@ static int run(char **words, int n)
 		return c->run(words + 1, n - 1);
 	}
 	say_escape(shown, sizeof shown, words[0]);
-	return err_set(ERR_USAGE, "'%s' is none of gen, show, trust, revoke and list", shown);
+	return err_set(ERR_USAGE, "'%s' is none of gen, show, trust, forget, revoke and list", shown);
 }
 
 int main(int argc, char **argv)

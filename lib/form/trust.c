@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,6 +34,14 @@ static int push(struct trust *t, const struct key_pub *key, bool own)
 	t->v = v;
 	v[t->n++] = (struct trust_entry){ .key = *key, .own = own };
 	return 0;
+}
+
+static int push_own(struct trust *t, const struct key *own)
+{
+	struct key_pub self;
+
+	key_public(&self, own);
+	return push(t, &self, true);
 }
 
 static bool same_key(const struct sig_public *a, const struct sig_public *b)
@@ -236,7 +245,6 @@ static int load_user(struct trust *t, bool entries)
 
 int trust_load(struct trust *t, const char *path, const struct key *own)
 {
-	struct key_pub self;
 	char print[TRUST_PRINT];
 	int rc = 0;
 
@@ -246,10 +254,8 @@ int trust_load(struct trust *t, const char *path, const struct key *own)
 		rc = load_given(t, path);
 	if (rc == 0)
 		rc = load_user(t, !path);
-	if (rc == 0 && own) {
-		key_public(&self, own);
-		rc = push(t, &self, true);
-	}
+	if (rc == 0 && own)
+		rc = push_own(t, own);
 	for (size_t i = 0; rc == 0 && i < t->n; i++) {
 		sig_fingerprint(print, &t->v[i].key.pub);
 		t->v[i].revoked = is_revoked(t, print);
@@ -292,14 +298,19 @@ int trust_signer(struct key *k, const char *key, const char *path, struct say *s
 
 /* ---- asking ---- */
 
+static const struct trust_entry *find_key(const struct trust *t, const struct sig_public *pub)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (same_key(&t->v[i].key.pub, pub))
+			return &t->v[i];
+	return NULL;
+}
+
 int trust_judge(const struct trust *t, const struct sig_public *signer, const char **name)
 {
-	const struct trust_entry *found = NULL;
+	const struct trust_entry *found = find_key(t, signer);
 	char print[TRUST_PRINT];
 
-	for (size_t i = 0; i < t->n && !found; i++)
-		if (same_key(&t->v[i].key.pub, signer))
-			found = &t->v[i];
 	sig_fingerprint(print, signer);
 	if (is_revoked(t, print))
 		return err_set(ERR_AUTH, "signed by %s%s%s, which is revoked", print,
@@ -342,10 +353,11 @@ int trust_where(struct buf *dir, const char *path)
 	return rc < 0 ? rc : buf_str(dir, "/trust");
 }
 
-/* 1: it is there under this name. 0: it may be added, *replace when over a revoked one. */
-static int may_add(const struct trust *t, const struct key_pub *key, bool *replace)
+/* 1: it is there, under the name that *key has now. 0: it may be added, *replace when over a revoked
+ * one. */
+static int may_add(const struct trust *t, struct key_pub *key, bool *replace)
 {
-	const struct trust_entry *have = find_name(t, key->name);
+	const struct trust_entry *known = find_key(t, &key->pub), *have = find_name(t, key->name);
 	char print[TRUST_PRINT];
 
 	*replace = false;
@@ -353,10 +365,12 @@ static int may_add(const struct trust *t, const struct key_pub *key, bool *repla
 	if (is_revoked(t, print))
 		return err_set(ERR_AUTH, "the key %s of '%s' is revoked here: "
 			       "take it out of the file 'revoked' to trust it again", print, key->name);
+	if (known) {
+		*key = known->key;
+		return 1;
+	}
 	if (!have || have->own)
 		return 0;
-	if (same_key(&have->key.pub, &key->pub))
-		return 1;
 	sig_fingerprint(print, &have->key.pub);
 	*replace = is_revoked(t, print);
 	if (*replace)
@@ -365,9 +379,25 @@ static int may_add(const struct trust *t, const struct key_pub *key, bool *repla
 		       "the new one its own name (--name)", print, key->name);
 }
 
-int trust_add(const char *dir, const struct key_pub *key)
+static int write_entry(const char *dir, const struct key_pub *key, bool replace)
 {
 	struct buf path = BUF_INIT, text = BUF_INIT;
+	int rc = buf_fmt(&path, "%s/%s.pub", dir, key->name);
+
+	if (rc == 0)
+		rc = key_pub_text(key, &text);
+	if (rc == 0)
+		rc = atomic_put(path.data, 0644, text.data, text.len,
+				replace ? atomic_commit : atomic_commit_new);
+	if (rc == 1)
+		rc = err_set(ERR_BUSY, "%s: appeared just now: try again", path.data);
+	buf_release(&path);
+	buf_release(&text);
+	return rc;
+}
+
+int trust_add(const char *dir, struct key_pub *key, const struct key *own)
+{
 	struct trust t = { 0 };
 	bool replace = false;
 	int rc = key_name_check("key", key->name);
@@ -376,41 +406,21 @@ int trust_add(const char *dir, const struct key_pub *key)
 		rc = dir_make(dir, 0700);
 	if (rc == 0)
 		rc = load_directory(&t, dir);
+	if (rc == 0 && own)
+		rc = push_own(&t, own);
 	if (rc == 0)
 		rc = may_add(&t, key, &replace);
 	if (rc == 0)
-		rc = buf_fmt(&path, "%s/%s.pub", dir, key->name);
-	if (rc == 0)
-		rc = key_pub_text(key, &text);
-	if (rc == 0 && path.len) {
-		rc = atomic_put(path.data, 0644, text.data, text.len,
-				replace ? atomic_commit : atomic_commit_new);
-		if (rc == 1)
-			rc = err_set(ERR_BUSY, "%s: appeared just now: try again", path.data);
-	}
+		rc = write_entry(dir, key, replace);
 	trust_release(&t);
-	buf_release(&path);
-	buf_release(&text);
-	return rc < 0 ? rc : 0;
+	return rc;
 }
 
-/* The fingerprint of a name known in t, or of digits given as such. */
-static int resolve(const struct trust *t, const char *who, char print[TRUST_PRINT])
+static int unknown(const struct trust *t, const char *who)
 {
-	const struct trust_entry *e = find_name(t, who);
-	uint8_t bytes[(TRUST_PRINT - 1) / 2];
-	const char *near, **names;
+	const char *near, **names = calloc(t->n + 1, sizeof *names);
 	char shown[80];
 
-	if (e) {
-		sig_fingerprint(print, &e->key.pub);
-		return 0;
-	}
-	if (sig_unhex(bytes, sizeof bytes, who) == 0) {
-		sig_hex(print, bytes, sizeof bytes);
-		return 0;
-	}
-	names = calloc(t->n + 1, sizeof *names);
 	if (!names)
 		return err_nomem();
 	for (size_t i = 0; i < t->n; i++)
@@ -420,6 +430,60 @@ static int resolve(const struct trust *t, const char *who, char print[TRUST_PRIN
 	free(names);
 	return err_set(ERR_DATA, "no key is called '%s' here%s%s%s", shown,
 		       near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+/* Is it called `who` here, or is that its fingerprint? */
+static bool goes_by(const struct trust_entry *e, const char *who)
+{
+	char print[TRUST_PRINT];
+
+	sig_fingerprint(print, &e->key.pub);
+	return strcmp(e->key.name, who) == 0 || strcasecmp(print, who) == 0;
+}
+
+static int remove_entry(const char *dir, const char *name)
+{
+	struct buf path = BUF_INIT;
+	int rc = buf_fmt(&path, "%s/%s.pub", dir, name);
+
+	if (rc == 0 && unlink(path.data) < 0 && errno != ENOENT)
+		rc = err_sys("%s", path.data);
+	buf_release(&path);
+	return rc;
+}
+
+int trust_forget(const char *dir, const char *who)
+{
+	struct trust t = { 0 };
+	size_t found = 0;
+	int rc = load_directory(&t, dir);
+
+	for (size_t i = 0; rc == 0 && i < t.n; i++)
+		if (goes_by(&t.v[i], who)) {
+			found++;
+			rc = remove_entry(dir, t.v[i].key.name);
+		}
+	if (rc == 0 && found == 0)
+		rc = unknown(&t, who);
+	trust_release(&t);
+	return rc;
+}
+
+/* The fingerprint of a name known in t, or of digits given as such. */
+static int resolve(const struct trust *t, const char *who, char print[TRUST_PRINT])
+{
+	const struct trust_entry *e = find_name(t, who);
+	uint8_t bytes[(TRUST_PRINT - 1) / 2];
+
+	if (e) {
+		sig_fingerprint(print, &e->key.pub);
+		return 0;
+	}
+	if (sig_unhex(bytes, sizeof bytes, who) == 0) {
+		sig_hex(print, bytes, sizeof bytes);
+		return 0;
+	}
+	return unknown(t, who);
 }
 
 /* Rewrites DIR/revoked with one more line; the caller holds its lock. */

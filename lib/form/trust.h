@@ -46,9 +46,12 @@ int trust_judge(const struct trust *t, const struct sig_public *signer, const ch
 /* The key known here under this name, or NULL. */
 const struct sig_public *trust_named(const struct trust *t, const char *name);
 
-/* Changes to a directory, which is made when missing. Adding a key that is there under this name is
- * fine; another key of the name is refused unless the old one is revoked; so is a revoked key. */
-int trust_add(const char *dir, const struct key_pub *key) ERR_MUST;
+/* Changes to a directory, which is made when missing. A key that is there already, or is one's own
+ * (may be NULL), is not added again: 1, and key->name is what it is called here. Another key of the
+ * name is refused unless the old one is revoked; so is a revoked key. */
+int trust_add(const char *dir, struct key_pub *key, const struct key *own) ERR_MUST;
+/* Takes a key out of the directory; whether it is revoked stays as it is. */
+int trust_forget(const char *dir, const char *name_or_fingerprint) ERR_MUST;
 int trust_revoke(const char *dir, const char *name_or_fingerprint) ERR_MUST;
 
 /* Adds the fingerprints of a `revoked` file's text. */

@@ -200,6 +200,29 @@ setup() {
 	run -0 dl-key trust "$HOME/.config/dl/trust/other.pub"
 }
 
+@test "a key that is trusted already is not entered again, one's own neither" {
+	dl-key gen -o bob && dl-key trust bob.pub
+	run -0 --separate-stderr dl-key trust -v -n robert bob.pub
+	expect_stderr_line '^dl-key: trusted already: bob [0-9a-f]{32}$'
+	dl-key show >me.pub
+	run -0 --separate-stderr dl-key trust -v -n me me.pub
+	expect_stderr_line "^dl-key: trusted already: $(cut -d' ' -f3 me.pub) [0-9a-f]{32}\$"
+	[ "$(dl-key list | wc -l)" -eq 3 ]
+}
+
+@test "a forgotten key is not trusted, and may be trusted again" {
+	dl-key gen -o bob && dl-key gen -o eve && dl-key trust bob.pub eve.pub
+	run -0 --separate-stderr dl-key forget bob "$(dl-key show -f eve.pub)"
+	expect_stdout ""
+	expect_no_stderr
+	[ "$(dl-key list | wc -l)" -eq 2 ]
+	run -0 dl-key trust bob.pub
+	run -1 --separate-stderr dl-key forget bop
+	expect_stderr_line "^dl-key: no key is called 'bop' here, did you mean 'bob'\?$"
+	dl-key revoke bob && dl-key forget bob
+	run -3 dl-key trust bob.pub
+}
+
 @test "several keys in one file are all trusted" {
 	for name in a b c; do dl-key gen -o $name; done
 	(echo '# the team' && cat a.pub && echo && cat b.pub c.pub) | dl-key trust -

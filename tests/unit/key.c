@@ -120,8 +120,16 @@ static void test_trust(void)
 	CHECK_SAYS("not trusted");
 	trust_release(&t);
 
-	CHECK(trust_add(".config/dl/trust", &anna) == 0);
-	CHECK(trust_add(".config/dl/trust", &anna) == 0);
+	CHECK(trust_add(".config/dl/trust", &anna, &own) == 0);
+	CHECK(trust_add(".config/dl/trust", &anna, &own) == 1);
+	other = anna;
+	strcpy(other.name, "ann");
+	CHECK(trust_add(".config/dl/trust", &other, NULL) == 1);
+	CHECK_STR(other.name, "anna");
+	key_public(&other, &own);
+	strcpy(other.name, "me");
+	CHECK(trust_add(".config/dl/trust", &other, &own) == 1);
+	CHECK_STR(other.name, own.name);
 	CHECK(trust_load(&t, NULL, NULL) == 0);
 	CHECK(trust_judge(&t, &anna.pub, &name) == 0);
 	CHECK_STR(name, "anna");
@@ -131,19 +139,19 @@ static void test_trust(void)
 
 	key_public(&other, &own);
 	strcpy(other.name, "anna");
-	CHECK(trust_add(".config/dl/trust", &other) == ERR_DATA);
+	CHECK(trust_add(".config/dl/trust", &other, NULL) == ERR_DATA);
 	CHECK_SAYS("--name");
 	CHECK(trust_revoke(".config/dl/trust", "ana") == ERR_DATA);
 	CHECK_SAYS("did you mean 'anna'");
 	CHECK(trust_revoke(".config/dl/trust", "anna") == 0);
 	CHECK(trust_revoke(".config/dl/trust", "anna") == 0);
-	CHECK(trust_add(".config/dl/trust", &anna) == ERR_AUTH);
+	CHECK(trust_add(".config/dl/trust", &anna, NULL) == ERR_AUTH);
 	CHECK(trust_load(&t, "anna.pub", NULL) == 0); /* given by hand, revoked all the same */
 	CHECK(trust_judge(&t, &anna.pub, NULL) == ERR_AUTH);
 	CHECK_SAYS("anna, which is revoked");
 	CHECK(trust_named(&t, "anna") == NULL);
 	trust_release(&t);
-	CHECK(trust_add(".config/dl/trust", &other) == 0); /* the new key of one whose old is revoked */
+	CHECK(trust_add(".config/dl/trust", &other, NULL) == 0); /* the new key of one whose old is revoked */
 
 	sig_fingerprint(print, &own.secret.pub);
 	CHECK(trust_signer(&own, NULL, NULL, NULL) == 0);
