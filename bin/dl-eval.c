@@ -4,8 +4,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/num.h"
 #include "base/opt.h"
 #include "base/pool.h"
@@ -22,7 +24,9 @@
 #define SAMPLE_MAX 100000000
 
 static struct {
-	const char *ckpt, *shard, *key, *trust;
+	char **ckpts; /* names of n files */
+	int n;
+	const char *shard, *key, *trust;
 	uint64_t batch, context, threads; /* 0: the checkpoint's; all processors */
 	bool json;
 	uint64_t sample, top_k, seed; /* sample: tokens to write, 0: none */
@@ -30,11 +34,11 @@ static struct {
 	const char *prompt; /* NULL: the start of a line, or id 1 */
 	bool of_data, of_sample; /* an option was given that only makes sense there */
 	bool quiet, verbose;
-} o = { .ckpt = "-", .temperature = 1 };
+} o = { .temperature = 1 };
 
 static const struct opt table[] = {
 	{ 'd', "data", OPT_TEXT, &o.shard, "SHARD", "measure on this, made by dl-data" },
-	{ 0, "json", OPT_FLAG, &o.json, NULL, "print one JSON object", .given = &o.of_data },
+	{ 0, "json", OPT_FLAG, &o.json, NULL, "print one JSON object a checkpoint", .given = &o.of_data },
 	{ 'B', "batch", OPT_U64, &o.batch, "N", "windows at a time (the checkpoint's)",
 		.min = 1, .max = 1 << 20, .given = &o.of_data },
 	{ 'T', "context", OPT_U64, &o.context, "N", "tokens a window (the checkpoint's)",
@@ -59,7 +63,7 @@ static const struct opt table[] = {
 	OPT_END
 };
 static const char *const synopsis[] = {
-	"dl-eval -d SHARD [--json] [-B N] [-T N] [-j N] [-k FILE] [--trust PATH] [CKPT]",
+	"dl-eval -d SHARD [--json] [-B N] [-T N] [-j N] [-k FILE] [--trust PATH] [CKPT...]",
 	"dl-eval --sample N [--prompt TEXT] [--temperature X] [--top-k K] [--seed N] [-T N] [-j N] "
 		"[-k FILE] [--trust PATH] [CKPT]",
 	NULL
@@ -69,12 +73,31 @@ static const struct opt_prog prog = {
 };
 static struct say say;
 
-static int check_options(char **words, int n)
+/* What is open while the program runs. */
+struct work {
+	struct trust trust;
+	struct pool *pool;
+	struct shard *shard; /* NULL: it writes */
+};
+
+static int check_words(char **words, int n)
 {
-	if (n > 1)
-		return err_set(ERR_USAGE, "one checkpoint at a time, not '%s' too", words[1]);
-	if (n == 1)
-		o.ckpt = words[0];
+	static char standard_input[] = "-", *alone[] = { standard_input };
+	int i, standard = 0;
+
+	for (i = 0; i < n; i++)
+		standard += strcmp(words[i], "-") == 0;
+	if (standard > 1)
+		return err_set(ERR_USAGE, "standard input can be read only once");
+	if (o.sample && n > 1)
+		return err_set(ERR_USAGE, "--sample takes one checkpoint, not '%s' too", words[1]);
+	o.ckpts = n ? words : alone;
+	o.n = n ? n : 1;
+	return 0;
+}
+
+static int check_options(void)
+{
 	if (!o.shard == !o.sample)
 		return err_set(ERR_USAGE, "give one of -d SHARD and --sample N");
 	if (o.shard && o.of_sample)
@@ -87,8 +110,19 @@ static int check_options(char **words, int n)
 
 /* ---- measuring ---- */
 
-static void print_text(const struct evaluate_result *r)
+/* Of one file among several the name comes first, and an empty line before that. */
+static void print_name(int i)
 {
+	char shown[4 * ERR_TEXT];
+
+	say_escape(shown, sizeof shown, fd_name(o.ckpts[i]));
+	printf("%sfile           %s\n", i ? "\n" : "", shown);
+}
+
+static void print_text(const struct evaluate_result *r, int i)
+{
+	if (o.n > 1)
+		print_name(i);
 	printf("loss           %.6f\n", r->loss);
 	printf("perplexity     %.6g\n", r->perplexity);
 	if (r->bits_per_byte > 0)
@@ -98,37 +132,38 @@ static void print_text(const struct evaluate_result *r)
 	printf("tokens         %" PRIu64 "\n", r->tokens);
 }
 
-static void print_json(const struct evaluate_result *r, const struct checkpoint *c)
+static int print_json(const struct evaluate_result *r, const struct checkpoint *c, int i)
 {
 	char loss[32], perplexity[32], bits[32] = "null", id[2 * SIG_DIGEST + 1];
+	struct buf file = BUF_INIT;
+	int rc = json_text(&file, fd_name(o.ckpts[i]));
 
 	num_f64_text(loss, r->loss);
 	num_f64_text(perplexity, r->perplexity);
 	if (r->bits_per_byte > 0)
 		num_f64_text(bits, r->bits_per_byte);
 	sig_hex(id, c->id.b, sizeof c->id.b);
-	printf("{\"loss\": %s, \"perplexity\": %s, \"bits_per_byte\": %s, \"tokens\": %" PRIu64
-	       ", \"step\": %" PRIu64 ", \"round\": %" PRIu64 ", \"checkpoint\": \"%s\"}\n",
-	       loss, perplexity, bits, r->tokens, c->meta.step, c->meta.round, id);
+	if (rc == 0)
+		printf("{\"file\": %s, \"loss\": %s, \"perplexity\": %s, \"bits_per_byte\": %s, "
+		       "\"tokens\": %" PRIu64 ", \"step\": %" PRIu64 ", \"round\": %" PRIu64
+		       ", \"checkpoint\": \"%s\"}\n",
+		       file.data, loss, perplexity, bits, r->tokens, c->meta.step, c->meta.round, id);
+	buf_release(&file);
+	return rc;
 }
 
-static int measure(struct model *m, const struct checkpoint *c, const struct trust *trust)
+static int measure(struct model *m, const struct checkpoint *c, struct shard *shard, int i)
 {
 	struct evaluate_result result;
-	struct shard *shard;
 	int rc;
 
-	if ((rc = shard_open(&shard, o.shard, trust)) < 0)
-		return rc;
 	rc = evaluate_shard(&result, m, &c->model, shard, (int)c->train.batch,
 		(int)c->train.context, &say);
-	shard_close(shard);
 	if (rc < 0)
-		return rc;
+		return o.n > 1 ? err_at(rc, "%s", fd_name(o.ckpts[i])) : rc;
 	if (o.json)
-		print_json(&result, c);
-	else
-		print_text(&result);
+		return print_json(&result, c, i);
+	print_text(&result, i);
 	return 0;
 }
 
@@ -178,7 +213,7 @@ static int sample(struct model *m, const struct checkpoint *c)
 
 /* ---- both ---- */
 
-static int use_checkpoint(struct frame_reader *r, const struct trust *trust, struct pool *pool)
+static int use_checkpoint(const struct work *w, struct frame_reader *r, int i)
 {
 	struct checkpoint c;
 	struct model *m;
@@ -190,62 +225,71 @@ static int use_checkpoint(struct frame_reader *r, const struct trust *trust, str
 		c.train.batch = o.batch;
 	if (o.context)
 		c.train.context = o.context;
-	if ((rc = checkpoint_load(&m, &c, r, false, pool)) < 0)
+	if ((rc = checkpoint_load(&m, &c, r, false, w->pool)) < 0)
 		return rc;
-	rc = o.shard ? measure(m, &c, trust) : sample(m, &c);
+	rc = o.shard ? measure(m, &c, w->shard, i) : sample(m, &c);
 	model_close(m);
 	return rc;
 }
 
-static int evaluate(const struct trust *trust, struct pool *pool)
+static int evaluate(const struct work *w, int i)
 {
 	struct frame_reader *r;
 	int fd, rc;
 
-	if ((rc = fd_open_in(o.ckpt, &fd)) < 0)
+	if ((rc = fd_open_in(o.ckpts[i], &fd)) < 0)
 		return rc;
-	rc = frame_open(&r, fd, fd_name(o.ckpt), trust, pool);
+	rc = frame_open(&r, fd, fd_name(o.ckpts[i]), &w->trust, w->pool);
 	if (rc == 0) {
-		rc = use_checkpoint(r, trust, pool);
+		rc = use_checkpoint(w, r, i);
 		frame_reader_free(r);
 	}
 	close(fd);
 	return rc;
 }
 
-static int run(void)
+static int prepare(struct work *w)
 {
 	struct key key;
-	struct trust trust = { 0 };
-	struct pool *pool = NULL;
 	int rc;
 
 	if ((rc = key_find(&key, o.key, &say)) < 0)
 		return rc;
-	rc = trust_load(&trust, o.trust, &key);
+	rc = trust_load(&w->trust, o.trust, &key);
 	key_wipe(&key);
 	if (rc == 0)
-		rc = pool_open(&pool, o.threads ? (int)o.threads : pool_cpus());
-	if (rc == 0)
-		rc = evaluate(&trust, pool);
-	pool_close(pool);
-	trust_release(&trust);
+		rc = pool_open(&w->pool, o.threads ? (int)o.threads : pool_cpus());
+	if (rc == 0 && o.shard)
+		rc = shard_open(&w->shard, o.shard, &w->trust);
 	return rc;
+}
+
+static void release(struct work *w)
+{
+	shard_close(w->shard);
+	pool_close(w->pool);
+	trust_release(&w->trust);
 }
 
 int main(int argc, char **argv)
 {
+	struct work w = { .pool = NULL };
 	char **words;
-	int n, rc = fd_standard();
+	int i, n, rc = fd_standard();
 
 	if (rc == 0)
 		rc = opt_parse(&prog, argc, argv, &words, &n);
 	say_init(&say, prog.name, o.quiet, o.verbose);
 	if (rc == 0)
-		rc = check_options(words, n);
+		rc = check_options();
 	if (rc == 0)
-		rc = run();
+		rc = check_words(words, n);
+	if (rc == 0)
+		rc = prepare(&w);
+	for (i = 0; rc == 0 && i < o.n; i++)
+		rc = evaluate(&w, i);
 	if (rc == 0)
 		rc = fd_close_output();
+	release(&w);
 	return rc < 0 ? say_error(&say, rc) : 0;
 }

@@ -48,9 +48,34 @@ near() {
 @test "--json is one object that says the same, and of which checkpoint" {
 	run -0 --separate-stderr dl-eval --json -d text.valid.tok g0.ckpt
 	expect_no_stderr
-	expect_stdout_like '^\{"loss": [0-9.]+, "perplexity": [0-9.]+, "bits_per_byte": [0-9.]+, "tokens": [0-9]+, "step": 0, "round": 0, "checkpoint": "[0-9a-f]{64}"\}$'
+	expect_stdout_like '^\{"file": "g0.ckpt", "loss": [0-9.]+, "perplexity": [0-9.]+, "bits_per_byte": [0-9.]+, "tokens": [0-9]+, "step": 0, "round": 0, "checkpoint": "[0-9a-f]{64}"\}$'
 	near "$(value bits_per_byte)" "$(awk -v l="$(value loss)" -v n="$(value tokens)" \
 		'BEGIN { printf "%.9f", l / log(2) }')"
+}
+
+@test "several checkpoints are measured one after the other, each under its name" {
+	dl-init -c small.conf --seed 4 >g1.ckpt
+	run -0 --separate-stderr dl-eval -d text.valid.tok g0.ckpt - <g1.ckpt
+	expect_no_stderr
+	expect_stdout "file           g0.ckpt
+$(dl-eval -d text.valid.tok g0.ckpt)
+
+file           standard input
+$(dl-eval -d text.valid.tok g1.ckpt)"
+	run -0 --separate-stderr dl-eval --json -d text.valid.tok g1.ckpt g0.ckpt
+	expect_stdout "$(dl-eval --json -d text.valid.tok g1.ckpt)
+$(dl-eval --json -d text.valid.tok g0.ckpt)"
+}
+
+@test "a checkpoint that cannot be measured ends it, after those before it" {
+	run -1 --separate-stderr dl-eval -d text.valid.tok g0.ckpt ids.ckpt g0.ckpt
+	expect_stdout "file           g0.ckpt
+$(dl-eval -d text.valid.tok g0.ckpt)"
+	expect_stderr_line "^dl-eval: ids.ckpt: text.valid.tok: vocabulary of 256, the model's is 300 "
+	run -2 --separate-stderr dl-eval -d text.valid.tok - -
+	expect_stderr_line "^dl-eval: standard input can be read only once$"
+	run -2 --separate-stderr dl-eval --sample 3 g0.ckpt ids.ckpt
+	expect_stderr_line "^dl-eval: --sample takes one checkpoint, not 'ids.ckpt' too$"
 }
 
 @test "batch and threads do not change the result" {
@@ -147,13 +172,17 @@ near() {
 	expect_same a c
 }
 
+# sample_on PROMPT: to a.
+sample_on() {
+	dl-eval --sample 5 --prompt "$1" g0.ckpt >a
+}
 @test "a prompt may be longer than the context, and of any bytes" {
 	local long
 	long=$(corpus 100)
-	run -0 --separate-stderr sh -c 'dl-eval --sample 5 --prompt "$1" g0.ckpt >a' sh "$long"
+	run -0 --separate-stderr sample_on "$long"
 	expect_stderr_line "^dl-eval: prompt: of its 100 tokens the model sees the last 32$"
 	[ "$(wc -c <a)" -eq 105 ]
-	run -0 --separate-stderr sh -c 'dl-eval --sample 5 --prompt "$1" g0.ckpt >a' sh "${long:0:32}"
+	run -0 --separate-stderr sample_on "${long:0:32}"
 	expect_no_stderr
 	dl-eval --sample 5 --prompt $'\xe2\x81' g0.ckpt >a
 	[ "$(wc -c <a)" -eq 7 ]
@@ -183,7 +212,7 @@ near() {
 	for bad in "" "-d text.valid.tok --sample 3" "--sample 0" "--sample -1" "--sample x" "--sample 3 --temperature -1" \
 		"--sample 3 --temperature nan" "--sample 3 --temperature 0,5" "--sample 3 --top-k 0" "--sample 3 --json" \
 		"--sample 3 -B 2" "-d text.valid.tok --prompt a" "-d text.valid.tok --seed 1" "-d text.valid.tok -B 0" \
-		"-d text.valid.tok -T -2" "-d text.valid.tok -j 0" "-d text.valid.tok g0.ckpt" "-d text.valid.tok -n 3"; do
+		"-d text.valid.tok -T -2" "-d text.valid.tok -j 0" "-d text.valid.tok -n 3"; do
 		# shellcheck disable=SC2086 # words on purpose
 		run --separate-stderr dl-eval $bad g0.ckpt
 		[ "$status" -eq 2 ] || complain "for $bad"
