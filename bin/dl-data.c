@@ -282,11 +282,11 @@ static int print_tokens(struct shard *s)
 	return rc < 0 ? rc : fd_close_output();
 }
 
-static int unpack(char **words, int n, const struct key *key)
+static int unpack(char **words, int n)
 {
 	struct shard *s = NULL;
 	struct trust t;
-	int rc = trust_load(&t, o.trust, key);
+	int rc = trust_reader(&t, o.key, o.trust);
 
 	if (rc == 0 && n > 1)
 		rc = err_set(ERR_USAGE, "--unpack takes one shard, not %d", n);
@@ -304,14 +304,16 @@ static int run(char **words, int n)
 	static char dash[] = "-";
 	char *standard[] = { dash };
 	struct key key;
-	int rc = o.unpack ? key_find(&key, o.key, &say) : trust_signer(&key, o.key, o.trust, &say);
+	int rc;
 
 	if (n == 0) {
 		words = standard;
 		n = 1;
 	}
-	if (rc == 0)
-		rc = o.unpack ? unpack(words, n, &key) : pack(words, n, &key);
+	if (o.unpack)
+		return unpack(words, n);
+	if ((rc = trust_signer(&key, o.key, o.trust, &say)) == 0)
+		rc = pack(words, n, &key);
 	key_wipe(&key);
 	return rc;
 }

@@ -13,7 +13,6 @@
 #include "base/pool.h"
 #include "base/say.h"
 #include "form/frame.h"
-#include "form/key.h"
 #include "form/shard.h"
 #include "form/trust.h"
 #include "io/fd.h"
@@ -250,13 +249,8 @@ static int evaluate(const struct work *w, int i)
 
 static int prepare(struct work *w)
 {
-	struct key key;
-	int rc;
+	int rc = trust_reader(&w->trust, o.key, o.trust);
 
-	if ((rc = key_find(&key, o.key, &say)) < 0)
-		return rc;
-	rc = trust_load(&w->trust, o.trust, &key);
-	key_wipe(&key);
 	if (rc == 0)
 		rc = pool_open(&w->pool, o.threads ? (int)o.threads : pool_cpus());
 	if (rc == 0 && o.shard)

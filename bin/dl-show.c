@@ -300,12 +300,8 @@ static int check_words(char ***words, int *n)
 static int prepare(struct context *c)
 {
 	int cpus = pool_cpus(), threads = cpus < THREADS ? cpus : THREADS;
-	struct key own;
-	int rc = key_find(&own, o.key, &say);
+	int rc = trust_reader(&c->trust, o.key, o.trust);
 
-	if (rc == 0)
-		rc = trust_load(&c->trust, o.trust, &own);
-	key_wipe(&own);
 	if (o.threads)
 		threads = (int)o.threads;
 	return rc == 0 ? pool_open(&c->pool, threads) : rc;

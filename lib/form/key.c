@@ -429,22 +429,35 @@ int key_replace_default(struct say *say)
 	return rc < 0 ? err_at(rc, "cannot replace the key") : 0;
 }
 
-int key_find(struct key *k, const char *path, struct say *say)
+int key_have(struct key *k, const char *path)
 {
 	struct buf file = BUF_INIT;
 	int rc;
 
 	if (!path)
 		path = environment("DL_KEY");
-	if (path)
-		return key_load(k, path);
-	rc = key_config_path(&file);
-	if (rc == 0)
-		rc = buf_str(&file, "/default.key");
-	if (rc == 0 && access(file.data, F_OK) < 0 && errno == ENOENT)
-		rc = key_generate_default(say);
-	if (rc >= 0)
+	if (path) {
+		rc = key_load(k, path);
+		return rc < 0 ? rc : 1;
+	}
+	if (key_config_path(&file) < 0)
+		return 0;
+	rc = buf_str(&file, "/default.key");
+	if (rc == 0 && (access(file.data, F_OK) == 0 || errno != ENOENT)) {
 		rc = key_load(k, file.data);
+		rc = rc < 0 ? rc : 1;
+	}
 	buf_release(&file);
 	return rc;
+}
+
+int key_find(struct key *k, const char *path, struct say *say)
+{
+	int rc = key_have(k, path);
+
+	if (rc == 0 && (rc = key_generate_default(say)) >= 0)
+		rc = key_have(k, path);
+	if (rc == 0)
+		rc = err_set(ERR_IO, "the key that was made just now is gone");
+	return rc < 0 ? rc : 0;
 }

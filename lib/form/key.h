@@ -43,6 +43,9 @@ int key_generate_default(struct say *say) ERR_MUST;
 /* The same in place of one that is there, which stays as default.old-FINGERPRINT8.key and .pub. */
 int key_replace_default(struct say *say) ERR_MUST;
 int key_load(struct key *k, const char *path) ERR_MUST;
+/* 1 and the key that path, $DL_KEY or CONFIG/default.key holds; 0 when none is named and no default is
+ * there. */
+int key_have(struct key *k, const char *path) ERR_MUST;
 /* Made if need be. What signs asks trust_signer. */
 int key_find(struct key *k, const char *path, struct say *say) ERR_MUST;
 /* Public keys, one a line, blank lines and those that start with '#' passed over; at least one.

@@ -265,6 +265,19 @@ int trust_load(struct trust *t, const char *path, const struct key *own)
 	return rc;
 }
 
+int trust_reader(struct trust *t, const char *key, const char *path)
+{
+	struct key own;
+	int rc;
+
+	*t = (struct trust){ 0 };
+	if ((rc = key_have(&own, key)) < 0)
+		return rc;
+	rc = trust_load(t, path, rc ? &own : NULL);
+	key_wipe(&own);
+	return rc;
+}
+
 /* Only what is revoked. */
 static int load_all_revoked(struct trust *t, const char *path)
 {

@@ -36,6 +36,8 @@ struct trust {
 int trust_where(struct buf *dir, const char *path) ERR_MUST;
 /* own may be NULL. On failure *t is empty. */
 int trust_load(struct trust *t, const char *path, const struct key *own) ERR_MUST;
+/* For who reads and signs nothing: with one's own key when there is one. None is made. */
+int trust_reader(struct trust *t, const char *key, const char *path) ERR_MUST;
 void trust_release(struct trust *t);
 /* One's own key, to sign with: key_find, and ERR_AUTH when the lists that trust_load would read say
  * that it is revoked. */

@@ -164,3 +164,19 @@ run_examples() {
 	done
 	[ "$bad" -eq 0 ]
 }
+
+@test "what only reads needs no home and makes no key" {
+	local program
+	dl-init -c tiny -o g0.ckpt
+	corpus 2000 | dl-data -o text
+	dl-key show >own.pub
+	for program in "dl-show g0.ckpt" "dl-show --verify text.tok" "dl-data --unpack text.tok" \
+		"dl-eval -d text.tok g0.ckpt"; do
+		run -0 --separate-stderr env -u HOME -u XDG_CONFIG_HOME DL_TRUST=own.pub $program
+		expect_no_stderr
+		mkdir empty
+		run -0 --separate-stderr env HOME="$PWD/empty" XDG_CONFIG_HOME= DL_TRUST=own.pub $program
+		expect_no_stderr
+		rmdir empty # nothing was made in it
+	done
+}
