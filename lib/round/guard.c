@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define SHORT_ID 16 /* hex digits of an identity that messages show */
+#define NAME_DIGITS 8 /* of a key's fingerprint, at the head of a default name */
 
 static const struct {
 	const char *name;
@@ -60,9 +61,32 @@ static void judge_base(struct answer *a, const struct guard_round *round)
 			m->base[0] ? m->base : "nothing", SHORT_ID, round->base);
 }
 
+/* Is it one that learner_name gives to a learner with this key? */
+static bool is_default_name(const char *name, const struct sig_public *key)
+{
+	char print[33];
+
+	sig_fingerprint(print, key);
+	return strncmp(name, print, NAME_DIGITS) == 0 && name[NAME_DIGITS] == '-';
+}
+
+/* The key that has the name here, or would by default; NULL: anybody may use it. */
+static const struct sig_public *owner_of(const struct answer *a, const struct trust *trust)
+{
+	const char *name = a->meta.learner;
+	const struct sig_public *named = trust_named(trust, name);
+
+	if (named || is_default_name(name, &a->signer))
+		return named;
+	for (const struct trust_entry *e = trust->v; e < trust->v + trust->n; e++)
+		if (!e->revoked && is_default_name(name, &e->key.pub))
+			return &e->key.pub;
+	return NULL;
+}
+
 static void judge_name(struct answer *a, const struct trust *trust)
 {
-	const struct sig_public *owner = trust ? trust_named(trust, a->meta.learner) : NULL;
+	const struct sig_public *owner = trust ? owner_of(a, trust) : NULL;
 	char signer[33];
 
 	if (!owner || memcmp(owner, &a->signer, sizeof *owner) == 0)

@@ -2,9 +2,10 @@
  * guard - which answers count, and why not: pure judgement over what headers and first pass found.
  *
  * Reasons, in the order they are looked for: unreadable, not authentic, not a delta, other run,
- * other model or layout, other base, a learner's name that belongs to another key, zero steps or
- * tokens, not finite, duplicate, outlier. Of two answers of one learner (same name and signer) the
- * one with more tokens counts, then the smaller identity, then the first given.
+ * other model or layout, other base, a learner's name that belongs to another key (or begins as the
+ * default ones of its learners do), zero steps or tokens, not finite, duplicate, outlier. Of two
+ * answers of one learner (same name and signer) the one with more tokens counts, then the smaller
+ * identity, then the first given.
  */
 #ifndef GUARD_H
 #define GUARD_H

@@ -136,6 +136,41 @@ static void a_name_has_one_owner(void)
 	CHECK(a.verdict == VERDICT_ACCEPTED);
 }
 
+/* Answers as `name`, signed by the key 2, where 1 is trusted, too. */
+static enum verdict named(const char *name)
+{
+	struct trust_entry entry[2] = { { .revoked = false }, { .revoked = false } };
+	struct trust trust = { .v = entry, .n = 2 };
+	struct guard_round r = a_round();
+	struct answer a = an_answer(name, 100, 1);
+
+	strcpy(entry[0].key.name, "ann");
+	strcpy(entry[1].key.name, "bob");
+	entry[0].key.pub.b[0] = 1;
+	entry[1].key.pub.b[0] = 2;
+	a.signer.b[0] = 2;
+	guard_header(&a, &r, &layout, &trust);
+	return a.verdict;
+}
+
+static void default_names_are_not_taken_by_others(void)
+{
+	struct sig_public ann = { { 1 } }, bob = { { 2 } };
+	char print[33], name[64];
+
+	sig_fingerprint(print, &ann);
+	snprintf(name, sizeof name, "%.8s-3", print);
+	CHECK(named(name) == VERDICT_NOT_ITS_NAME);
+	snprintf(name, sizeof name, "%.8s", print);
+	CHECK(named(name) == VERDICT_ACCEPTED);
+	snprintf(name, sizeof name, "%.7s-3", print);
+	CHECK(named(name) == VERDICT_ACCEPTED);
+	sig_fingerprint(print, &bob);
+	snprintf(name, sizeof name, "%.8s-3", print);
+	CHECK(named(name) == VERDICT_ACCEPTED);
+	CHECK(named("bob") == VERDICT_ACCEPTED && named("ann") == VERDICT_NOT_ITS_NAME);
+}
+
 static void one_answer_a_learner(void)
 {
 	struct answer v[5];
@@ -195,6 +230,7 @@ int main(void)
 	headers_that_do_not_fit();
 	layouts_that_do_not_fit();
 	a_name_has_one_owner();
+	default_names_are_not_taken_by_others();
 	one_answer_a_learner();
 	outliers();
 	tensors_release(&layout);
