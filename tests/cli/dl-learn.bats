@@ -461,7 +461,7 @@ rounds() {
 	mkdir folder
 	mkfifo pipe
 	run -1 --separate-stderr dl-learn -n 2 -d text.0.tok -s folder -o a.delta g0.ckpt
-	expect_stderr_line "^dl-learn: folder: is a directory$"
+	expect_stderr_line "^dl-learn: folder: not a regular file$"
 	run -1 --separate-stderr dl-learn -n 2 -d text.0.tok -s missing/state -o a.delta g0.ckpt
 	expect_stderr_line "^dl-learn: missing/state.lock: No such file or directory$"
 	run -1 --separate-stderr dl-learn -n 2 -d text.0.tok -s pipe -o a.delta g0.ckpt
