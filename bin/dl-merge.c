@@ -219,7 +219,8 @@ static void print_number(FILE *to, bool known, double x)
 static void print_answer(FILE *to, const struct answer *a, const struct trust *trust, bool merged)
 {
 	static const struct sig_public nobody;
-	bool signer = memcmp(&a->signer, &nobody, sizeof nobody) != 0, counts = a->verdict == VERDICT_ACCEPTED;
+	enum verdict v = guard_standing(a);
+	bool signer = memcmp(&a->signer, &nobody, sizeof nobody) != 0, counts = v == VERDICT_ACCEPTED;
 	char file[512], why[2 * sizeof a->why], print[33] = "-";
 	const char *name = print;
 
@@ -231,10 +232,10 @@ static void print_answer(FILE *to, const struct answer *a, const struct trust *t
 		name = print;
 	fprintf(to, "%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64, file, a->meta.learner[0] ? a->meta.learner : "-", name,
 		a->meta.tokens, a->meta.steps);
-	print_number(to, true, a->weight);
+	print_number(to, v != VERDICT_NOT_CHECKED, a->weight);
 	print_number(to, a->norm > 0 || counts, a->norm);
 	print_number(to, merged && counts, a->cosine);
-	fprintf(to, "\t%s\t%s\n", verdict_name(a->verdict), why);
+	fprintf(to, "\t%s\t%s\n", verdict_name(v), why);
 }
 
 /* To standard output, unless the checkpoint has taken it. */

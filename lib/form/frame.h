@@ -86,6 +86,9 @@ struct frame_slice {
  * stays the caller's. */
 int frame_open(struct frame_reader **out, int fd, const char *name, const struct trust *trust,
 	struct pool *pool) ERR_MUST;
+/* Whom a regular file names as its signer, which nothing has verified yet: for the words that tell why
+ * it was refused. */
+int frame_claim(int fd, struct sig_public *signer) ERR_MUST;
 void frame_reader_free(struct frame_reader *r);
 const struct header *frame_header(const struct frame_reader *r);
 const struct sig_public *frame_signer(const struct frame_reader *r);

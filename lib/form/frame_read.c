@@ -117,6 +117,14 @@ static int next_batch(struct frame_reader *r)
 
 /* ---- opening ---- */
 
+int frame_claim(int fd, struct sig_public *signer)
+{
+	uint8_t preamble[CHAIN_PREAMBLE];
+	ssize_t got = fd_read_at(fd, preamble, sizeof preamble, 0);
+
+	return got < 0 ? (int)got : preamble_get(signer, preamble, (size_t)got);
+}
+
 static int read_preamble(struct frame_reader *r, const struct trust *trust)
 {
 	uint8_t preamble[CHAIN_PREAMBLE];

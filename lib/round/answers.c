@@ -96,6 +96,16 @@ static int open_file(const struct reading *job, struct answer *a, struct answer_
 	return frame_id(f->reader, &a->id);
 }
 
+/* Of an answer refused for its signer, who that is. A seal that does not verify names nobody. */
+static void name_stranger(struct answer *a, int fd, const struct trust *trust)
+{
+	struct sig_public signer;
+
+	if (a->verdict == VERDICT_NOT_AUTHENTIC && frame_claim(fd, &signer) == 0 &&
+		trust_judge(trust, &signer, NULL) < 0)
+		a->signer = signer;
+}
+
 static int open_one(void *ctx, int i, int thread)
 {
 	struct reading *job = ctx;
@@ -106,8 +116,11 @@ static int open_one(void *ctx, int i, int thread)
 	(void)thread;
 	if (a->verdict != VERDICT_ACCEPTED)
 		return 0;
-	if ((rc = open_file(job, a, f)) < 0)
-		return answers_refuse(job->as, (size_t)i, rc);
+	if ((rc = open_file(job, a, f)) < 0) {
+		if ((rc = answers_refuse(job->as, (size_t)i, rc)) == 0 && !f->reader)
+			name_stranger(a, f->copy >= 0 ? f->copy : f->fd, job->trust);
+		return rc;
+	}
 	f->norm = calloc(job->round->layout->n + 1, sizeof *f->norm);
 	return f->norm ? 0 : err_nomem();
 }
@@ -222,6 +235,7 @@ int answers_measured(struct answers *as, double outlier)
 		for (size_t t = 0; t < as->tensors; t++)
 			norm2 += norm[t] * norm[t];
 		a->norm = a->verdict == VERDICT_ACCEPTED ? sqrt(norm2) : 0;
+		a->measured = true;
 	}
 	return guard_outliers(as->v, as->n, outlier);
 }

@@ -25,6 +25,7 @@ static const struct {
 	[VERDICT_NOT_FINITE] = { "not-finite", ERR_DATA },
 	[VERDICT_DUPLICATE] = { "duplicate", ERR_AUTH },
 	[VERDICT_OUTLIER] = { "outlier", ERR_DATA },
+	[VERDICT_NOT_CHECKED] = { "not-checked", ERR_OK },
 };
 
 const char *verdict_name(enum verdict v)
@@ -35,6 +36,11 @@ const char *verdict_name(enum verdict v)
 enum err verdict_code(enum verdict v)
 {
 	return verdicts[v].code;
+}
+
+enum verdict guard_standing(const struct answer *a)
+{
+	return a->verdict == VERDICT_ACCEPTED && !a->measured ? VERDICT_NOT_CHECKED : a->verdict;
 }
 
 void guard_refuse(struct answer *a, enum verdict v, const char *fmt, ...)

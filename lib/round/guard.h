@@ -27,7 +27,8 @@ enum verdict {
 	VERDICT_ZERO_STEPS,
 	VERDICT_NOT_FINITE,
 	VERDICT_DUPLICATE,
-	VERDICT_OUTLIER
+	VERDICT_OUTLIER,
+	VERDICT_NOT_CHECKED /* only of guard_standing */
 };
 const char *verdict_name(enum verdict v); /* "accepted", "not-authentic", ...: stable words */
 /* What a program that accepts no refusal fails with: ERR_IO, ERR_AUTH or ERR_DATA. */
@@ -41,9 +42,13 @@ struct answer {
 	double norm;   /* of the whole delta */
 	double cosine; /* to the merged delta, where it was asked for */
 	double weight; /* of an accepted answer, else 0 */
+	bool measured; /* all its values were read and verified */
 	enum verdict verdict;
 	char why[320]; /* for people; empty when accepted */
 };
+
+/* The verdict as it may be told: not checked, when nothing is wrong so far, but values are unread. */
+enum verdict guard_standing(const struct answer *a);
 
 /* Sets verdict and reason, unless the answer was refused before. */
 void guard_refuse(struct answer *a, enum verdict v, const char *fmt, ...) ERR_PRINTF(3, 4);

@@ -632,6 +632,33 @@ expect_row() {
 	expect_row 2 ".* 1 1 accepted -" # of one answer the cosine is 1
 }
 
+@test "--report after an early stop calls nothing accepted that was not read" {
+	delta bad.delta g0 nan
+	local how
+	for how in "-K 3" --strict; do
+		run --separate-stderr dl-merge --report $how -o g1 g0 bad.delta b.delta nothing.delta
+		echo "$output" >report
+		expect_row 2 "bad.delta bad [^ ]+ 100 10 - - - not-checked -"
+		expect_row 3 "b.delta b [^ ]+ 100 10 - - - not-checked -"
+		expect_row 4 "nothing.delta - - 0 0 0 - - unreadable .+"
+	done
+	# Once the values are read, it is known.
+	run --separate-stderr dl-merge --report -K 2 -o g1 g0 bad.delta b.delta
+	expect_status 4
+	echo "$output" >report
+	expect_row 2 "bad.delta bad [^ ]+ 100 10 0 - - not-finite tensor 'w' .+"
+	expect_row 3 "b.delta b [^ ]+ 100 10 1000 [0-9.]+ - accepted -"
+}
+
+@test "--report names the key of a stranger" {
+	dl-key gen -o dora
+	dl-forge -k dora.key -b g0 -l delta learner=x tokens=100 steps=10 w:2x2:0.5 b:1:2 >x.delta
+	dl-merge --report -q -o g1 g0 a.delta x.delta >report
+	print=$(sed -n '3s/.*signed by \([0-9a-f]*\), which.*/\1/p' report)
+	expect_row 3 "x.delta - $print 0 0 0 - - not-authentic .*"
+	[ "${#print}" -eq 32 ]
+}
+
 @test "the report goes to standard error when the checkpoint goes to standard output" {
 	dl-merge -o want g0 a.delta
 	dl-merge --report g0 a.delta >g1 2>report

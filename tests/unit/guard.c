@@ -59,6 +59,12 @@ static void a_good_answer_is_accepted(void)
 	CHECK(a.verdict == VERDICT_ACCEPTED && a.why[0] == '\0');
 	CHECK_STR(verdict_name(a.verdict), "accepted");
 	CHECK(verdict_code(a.verdict) == 0);
+	CHECK_STR(verdict_name(guard_standing(&a)), "not-checked");
+	a.measured = true;
+	CHECK_STR(verdict_name(guard_standing(&a)), "accepted");
+	guard_refuse(&a, VERDICT_OUTLIER, "too long");
+	a.measured = false;
+	CHECK(guard_standing(&a) == VERDICT_OUTLIER);
 }
 
 static void headers_that_do_not_fit(void)
