@@ -45,8 +45,8 @@ static const struct opt table[] = {
 	OPT_END
 };
 static const char *const synopsis[] = {
-	"dl-merge [-s STATE] [--rule RULE] [--outer-lr X] [--momentum X] [-K N] [--strict]",
-	"         [--outlier X] [--wait TIME] [--report] [-j N] [-o FILE] CKPT DELTA...",
+	"dl-merge [-s STATE] [--rule RULE] [--outer-lr X] [--momentum X] [-K N] [--strict] "
+		"[--outlier X] [--wait TIME] [--report] [-j N] [-o FILE] CKPT DELTA...",
 	NULL
 };
 static const struct opt_prog prog = {
