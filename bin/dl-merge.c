@@ -292,6 +292,8 @@ static int run(struct merge *m, char **words, int n)
 	if (rc == 0)
 		rc = merge(m);
 	answers_say(&m->answers, &say);
+	if (rc == 0)
+		answers_say_weight(&m->answers, &say);
 	if (o.report)
 		report(m);
 	return rc == 0 && (o.report || !o.output) ? fd_close_output() : rc;

@@ -10,6 +10,8 @@
 #include "io/spool.h"
 #include "math/merge.h"
 
+#define HEAVY 0.9 /* share of the weight that is worth a warning */
+
 /* What the largest encoding and its frames can need for `layout`, and something for the header. */
 static uint64_t longest_file(const struct tensors *layout)
 {
@@ -254,6 +256,18 @@ void answers_say(const struct answers *as, struct say *say)
 	for (const struct answer *a = as->v; a < as->v + as->n; a++)
 		if (a->verdict != VERDICT_ACCEPTED)
 			say_warn(say, "%s: refused: %s", a->name, a->why);
+}
+
+void answers_say_weight(const struct answers *as, struct say *say)
+{
+	for (size_t k = 0; k < as->accepted && as->accepted > 1; k++) {
+		const struct answer *a = &as->v[as->order[k]];
+
+		if (as->share[k] > HEAVY)
+			say_warn(say, "%s: has %d %% of the weight, with %" PRIu64 " tokens in %" PRIu64
+				" steps: the others hardly count", a->name, (int)(100 * as->share[k]),
+				a->meta.tokens, a->meta.steps);
+	}
 }
 
 static int strict_error(const struct answers *as)

@@ -63,5 +63,7 @@ int answers_refuse(struct answers *as, size_t i, int code) ERR_MUST;
 size_t answers_refused(const struct answers *as);
 /* One warning for each refusal. */
 void answers_say(const struct answers *as, struct say *say);
+/* A warning when one of several has nearly all of the weight. */
+void answers_say_weight(const struct answers *as, struct say *say);
 
 #endif

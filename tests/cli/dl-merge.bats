@@ -80,6 +80,20 @@ expect_refused() {
 	expect_values g1 w "0.5 0.5 0.5 0.5"
 }
 
+@test "a delta with nearly all of the weight is warned about" {
+	delta b.delta g0 0.5 tokens=1000 steps=10
+	merge -o g1 g0 a.delta b.delta
+	expect_status 0
+	expect_stderr_line "^dl-merge: b.delta: has 99 % of the weight, with 1000 tokens in 10 steps: the others hardly count$"
+	merge -q -o g1 g0 a.delta b.delta
+	expect_no_stderr
+	merge -o g1 g0 b.delta
+	expect_no_stderr
+	delta b.delta g0 0.5 tokens=300 steps=10 # 90 %
+	merge -o g1 g0 a.delta b.delta
+	expect_no_stderr
+}
+
 @test "rda takes the mean direction at the mean length" {
 	delta a.delta g0 0,1,1,1 # (1 0 0 0)
 	delta b.delta g0 1,-2,1,1 # (0 3 0 0)
