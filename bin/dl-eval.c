@@ -143,9 +143,9 @@ static int print_json(const struct evaluate_result *r, const struct checkpoint *
 		num_f64_text(bits, r->bits_per_byte);
 	sig_hex(id, c->id.b, sizeof c->id.b);
 	if (rc == 0)
-		printf("{\"file\": %s, \"loss\": %s, \"perplexity\": %s, \"bits_per_byte\": %s, "
-		       "\"tokens\": %" PRIu64 ", \"step\": %" PRIu64 ", \"round\": %" PRIu64
-		       ", \"checkpoint\": \"%s\"}\n",
+		printf("{\"file\":%s,\"loss\":%s,\"perplexity\":%s,\"bits_per_byte\":%s,"
+		       "\"tokens\":%" PRIu64 ",\"step\":%" PRIu64 ",\"round\":%" PRIu64
+		       ",\"checkpoint\":\"%s\"}\n",
 		       file.data, loss, perplexity, bits, r->tokens, c->meta.step, c->meta.round, id);
 	buf_release(&file);
 	return rc;

@@ -26,9 +26,9 @@ static const struct opt table[] = {
 	  .given = &o.fingerprint_given },
 	{ 'n', "name", OPT_TEXT, &o.name, "NAME", "trust: call the key NAME here",
 	  .given = &o.name_given },
-	{ 0, "json", OPT_FLAG, &o.json, NULL, "list: print JSON", .given = &o.json_given },
+	{ 0, "json", OPT_FLAG, &o.json, NULL, "list: print a JSON object a line", .given = &o.json_given },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "own secret key, instead of $DL_KEY or the default" },
-	{ 'T', "trust", OPT_TEXT, &o.trust, "DIR", "trusted keys, instead of $DL_TRUST or the default" },
+	{ 'T', "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys, instead of $DL_TRUST or the default" },
 	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL, "say errors only" },
 	{ 'v', "verbose", OPT_FLAG, &o.verbose, NULL, "say what was done" },
 	OPT_END
@@ -216,21 +216,19 @@ static void list_text(const struct trust *t)
 	}
 }
 
-/* Names and digits only: nothing in it needs escaping. */
+/* One object a line. Names and digits only: nothing in it needs escaping. */
 static void list_json(const struct trust *t)
 {
 	char print[TRUST_PRINT], code[64];
 
-	fputs("[", stdout);
 	for (size_t i = 0; i < t->n; i++) {
 		const struct trust_entry *e = &t->v[i];
 
 		sig_fingerprint(print, &e->key.pub);
 		sig_base64(code, sizeof code, e->key.pub.b, sizeof e->key.pub.b);
-		printf("%s\n  {\"name\": \"%s\", \"fingerprint\": \"%s\", \"key\": \"%s\", \"state\": \"%s\"}",
-		       i ? "," : "", e->key.name, print, code, state(e));
+		printf("{\"name\":\"%s\",\"fingerprint\":\"%s\",\"key\":\"%s\",\"state\":\"%s\"}\n",
+		       e->key.name, print, code, state(e));
 	}
-	puts("\n]");
 }
 
 static int list(char **words, int n)

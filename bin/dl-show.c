@@ -26,7 +26,7 @@ static const struct opt table[] = {
 	  "compare two files: status 0 when all values are equal, else 1" },
 	{ 0, "json", OPT_FLAG, &o.json, NULL, "print one JSON object a file, one a line" },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "own secret key" },
-	{ 'T', "trust", OPT_TEXT, &o.trust, "DIR", "trusted keys" },
+	{ 'T', "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys: a directory or a file" },
 	{ 'j', "threads", OPT_U64, &o.threads, "N",
 	  "threads, by default one a processor, at most 8", .min = 1, .max = 1024 },
 	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL,
@@ -51,6 +51,7 @@ struct input {
 	int fd;
 	struct frame_reader *reader;
 	const char *signer; /* NULL: nobody who is trusted */
+	bool revoked;
 };
 
 /* What all files have in common. */
@@ -91,6 +92,7 @@ static int input_open(struct input *in, struct context *c, const char *path)
 	if (rc == ERR_AUTH) {
 		note(c, err_at(rc, "%s", fd_name(path)));
 		in->signer = NULL;
+		in->revoked = trust_revoked(&c->trust, frame_signer(in->reader));
 		rc = 0;
 	}
 	return rc;
@@ -106,9 +108,22 @@ static int print(struct report *r)
 	return 0;
 }
 
-static int verify(struct context *c, struct frame_reader *r)
+/* For a note: who made a file and what it is. */
+static void tell(const struct input *in, const digest *id)
 {
-	char hex[2 * SIG_DIGEST + 1];
+	char hex[2 * SIG_DIGEST + 1], print[TRUST_PRINT];
+
+	sig_hex(hex, id->b, sizeof id->b);
+	sig_fingerprint(print, frame_signer(in->reader));
+	say_note(&say, "%s: intact, %s, signed by %s (%s), %" PRIu64 " bytes",
+		frame_name(in->reader), hex, print,
+		in->signer ? in->signer : in->revoked ? "revoked" : "not trusted",
+		frame_bytes(in->reader));
+}
+
+static int verify(struct context *c, const struct input *in)
+{
+	struct frame_reader *r = in->reader;
 	struct frame_slice s;
 	digest id;
 	int rc;
@@ -121,17 +136,15 @@ static int verify(struct context *c, struct frame_reader *r)
 	say_progress_end(&say);
 	if (rc == 0)
 		rc = frame_id(r, &id);
-	if (rc == 0) {
-		sig_hex(hex, id.b, sizeof id.b);
-		say_note(&say, "%s: intact, %s, %" PRIu64 " bytes", frame_name(r), hex,
-			frame_bytes(r));
-	}
+	if (rc == 0)
+		tell(in, &id);
 	return rc;
 }
 
 /* Text appears as it becomes known, JSON when it is complete. */
-static int show(struct context *c, struct frame_reader *r)
+static int show(struct context *c, const struct input *in)
 {
+	struct frame_reader *r = in->reader;
 	const struct tensors *ts = &frame_header(r)->tensors;
 	struct tally tally = { 0 };
 	struct content content;
@@ -168,9 +181,9 @@ static void one_file(struct context *c, const char *path, bool first)
 	if (rc == 0 && !o.verify && !first && !o.json)
 		rc = buf_str(&c->report.out, "\n");
 	if (rc == 0 && !o.verify)
-		rc = report_head(&c->report, in.reader, in.signer);
+		rc = report_head(&c->report, in.reader, in.signer, in.revoked);
 	if (rc == 0)
-		rc = (o.verify ? verify : show)(c, in.reader);
+		rc = (o.verify ? verify : show)(c, &in);
 	if (rc < 0)
 		note(c, rc);
 	input_close(&in);
@@ -219,7 +232,7 @@ static int diff_tensor(struct contrast *c, const struct tensor *t, struct side *
 static int diff_values(struct context *c, struct side *a, struct side *b)
 {
 	const struct tensors *ts = &frame_header(a->reader)->tensors;
-	struct contrast contrast;
+	struct contrast contrast, all = { 0 };
 	size_t differ = 0;
 	int rc = 0;
 
@@ -230,6 +243,7 @@ static int diff_values(struct context *c, struct side *a, struct side *b)
 		if (rc == 0 && !o.json)
 			rc = print(&c->report);
 		differ += contrast.differ > 0;
+		contrast_join(&all, &contrast);
 	}
 	/* Equal is what is equal up to the verified end. */
 	if (rc == 0)
@@ -237,7 +251,7 @@ static int diff_values(struct context *c, struct side *a, struct side *b)
 	if (rc == 0)
 		rc = frame_next(b->reader, &b->slice);
 	if (rc == 0)
-		rc = report_diff_end(&c->report, differ, ts->n);
+		rc = report_diff_end(&c->report, differ, ts->n, &all);
 	if (rc == 0 && differ && c->status == 0)
 		c->status = 1;
 	return rc == 0 ? print(&c->report) : rc;

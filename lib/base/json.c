@@ -1,7 +1,9 @@
 #include "base/json.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/num.h"
 
@@ -45,6 +47,40 @@ int json_text(struct buf *out, const char *s)
 		p += n ? n : 1;
 	}
 	return rc == 0 ? buf_str(out, "\"") : rc;
+}
+
+static const char *digits(const char *s)
+{
+	return s + strspn(s, "0123456789");
+}
+
+static bool is_number(const char *s)
+{
+	const char *end;
+
+	s += *s == '-';
+	end = digits(s);
+	if (end == s || (*s == '0' && end > s + 1))
+		return false;
+	if (*end == '.') {
+		s = end + 1;
+		end = digits(s);
+		if (end == s)
+			return false;
+	}
+	if (*end == 'e' || *end == 'E') {
+		s = end + 1;
+		s += *s == '-' || *s == '+';
+		end = digits(s);
+		if (end == s)
+			return false;
+	}
+	return *end == '\0';
+}
+
+int json_value(struct buf *out, const char *s)
+{
+	return is_number(s) ? buf_str(out, s) : json_text(out, s);
 }
 
 int json_f64(struct buf *out, double x)

@@ -1,7 +1,6 @@
 #include "form/meta.h"
 
 #include <float.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -113,7 +112,23 @@ int meta_read(struct meta *m, const struct header *h)
 	return 0;
 }
 
-static int write_field(const void *from, const struct field *f, struct conf *keys)
+bool meta_is_text(const char *key)
+{
+	for (size_t i = 0; i < COUNT(fields); i++)
+		if (strcmp(key, fields[i].key) == 0)
+			return fields[i].type != WHOLE && fields[i].type != REAL;
+	return strcmp(key, "kind") == 0;
+}
+
+/* What a reader of the first checkpoint of a run looks for. */
+static bool even_zero(enum kind kind, const struct field *f)
+{
+	return kind == KIND_CHECKPOINT && (f->offset == offsetof(struct meta, round) ||
+					   f->offset == offsetof(struct meta, step) ||
+					   f->offset == offsetof(struct meta, tokens));
+}
+
+static int write_field(const void *from, const struct field *f, enum kind kind, struct conf *keys)
 {
 	uint64_t whole;
 	double real;
@@ -121,7 +136,7 @@ static int write_field(const void *from, const struct field *f, struct conf *key
 	switch (f->type) {
 	case WHOLE:
 		memcpy(&whole, from, sizeof whole);
-		if (whole)
+		if (whole || even_zero(kind, f))
 			return conf_set_u64(keys, f->key, whole);
 		break;
 	case REAL:
@@ -145,7 +160,7 @@ int meta_write(const struct meta *m, struct header *h)
 	int rc = conf_set(&h->keys, "kind", kind_name(m->kind));
 
 	for (size_t i = 0; i < COUNT(fields) && rc == 0; i++)
-		rc = write_field((const char *)m + fields[i].offset, &fields[i], &h->keys);
+		rc = write_field((const char *)m + fields[i].offset, &fields[i], m->kind, &h->keys);
 	return rc;
 }
 

@@ -1,12 +1,13 @@
 /*
  * meta - the well-known keys of a header in a struct: the only place that knows their names.
  *
- * Empty strings and zeros are left out when written, and taken out where they were. Identities and
- * digests are lower-case hex.
+ * Empty strings and zeros are left out when written, and taken out where they were; but a checkpoint
+ * always says its round, step and tokens. Identities and digests are lower-case hex.
  */
 #ifndef META_H
 #define META_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -39,6 +40,8 @@ struct meta {
 	uint64_t context;  /* tokens a sample */
 };
 
+/* Is this a well-known key whose value is text, even where it looks like a number? */
+bool meta_is_text(const char *key);
 int meta_read(struct meta *m, const struct header *h) ERR_MUST;
 int meta_write(const struct meta *m, struct header *h) ERR_MUST;
 /* ERR_DATA unless the kind is the wanted one: "is a delta, not a checkpoint". */

@@ -7,8 +7,7 @@
 
 #include "base/json.h"
 #include "base/say.h"
-
-#define KEY_WIDTH 12
+#include "form/meta.h"
 
 void report_release(struct report *r)
 {
@@ -40,13 +39,13 @@ static void put_text(struct report *r, const char *s)
 	r->out.len += strlen(r->out.data + r->out.len);
 }
 
-/* Text or null. */
-static void put_maybe(struct report *r, const char *s)
+/* The value of a key of a header: numbers are numbers in JSON. */
+static void put_value(struct report *r, const char *key, const char *s)
 {
-	if (s)
+	if (!r->json || meta_is_text(key))
 		put_text(r, s);
-	else
-		put(r, r->json ? "null" : "-");
+	else if (r->rc == 0)
+		r->rc = json_value(&r->out, s);
 }
 
 /* A line "key   value", or a pair "key":"value". */
@@ -57,7 +56,7 @@ static void put_pair(struct report *r, const char *key, const char *value)
 		put(r, ":");
 		put_text(r, value);
 	} else {
-		put(r, "  %-*s ", KEY_WIDTH, key);
+		put(r, "  %-*s ", r->key, key);
 		put_text(r, value);
 		put(r, "\n");
 	}
@@ -102,6 +101,19 @@ static void put_next(struct report *r)
 	r->started = true;
 }
 
+/* A key of the header, as put_pair. */
+static void put_key(struct report *r, const char *key, const char *value)
+{
+	put_next(r);
+	if (!r->json) {
+		put_pair(r, key, value);
+		return;
+	}
+	put_text(r, key);
+	put(r, ":");
+	put_value(r, key, value);
+}
+
 /* The first columns of a line, or the first members of an object. */
 static void put_tensor(struct report *r, const struct tensor *t)
 {
@@ -127,6 +139,15 @@ static void put_titles(struct report *r, const char *const *titles)
 	put(r, "\n");
 }
 
+static void measure_keys(struct report *r, const struct conf *keys)
+{
+	if (r->key < (int)strlen("identity"))
+		r->key = (int)strlen("identity");
+	for (size_t i = 0; i < keys->n; i++)
+		if ((int)strlen(keys->v[i].key) > r->key)
+			r->key = (int)strlen(keys->v[i].key);
+}
+
 static void measure(struct report *r, const struct tensors *ts)
 {
 	r->name = (int)strlen("tensor");
@@ -143,8 +164,8 @@ static void measure(struct report *r, const struct tensors *ts)
 
 /* ---- one file ---- */
 
-static void head_text(
-	struct report *r, const struct frame_reader *f, const char *print, const char *signer)
+static void head_text(struct report *r, const struct frame_reader *f, const char *print,
+	const char *signer, bool revoked)
 {
 	static const char *const titles[] = { "min", "max", "mean", "norm", "not finite", NULL };
 	const struct header *h = frame_header(f);
@@ -152,40 +173,44 @@ static void head_text(
 	put_text(r, frame_name(f));
 	put(r, "\n");
 	for (size_t i = 0; i < h->keys.n; i++)
-		put_pair(r, h->keys.v[i].key, h->keys.v[i].value);
-	put(r, "  %-*s %s (", KEY_WIDTH, "signer", print);
-	put_text(r, signer ? signer : "not trusted");
-	put(r, ")\n  %-*s %zu, %" PRIu64 " elements\n", KEY_WIDTH, "tensors", h->tensors.n,
+		put_key(r, h->keys.v[i].key, h->keys.v[i].value);
+	put(r, "  %-*s %s (", r->key, "signer", print);
+	put_text(r, signer ? signer : revoked ? "revoked" : "not trusted");
+	put(r, ")\n  %-*s %zu, %" PRIu64 " elements\n", r->key, "tensors", h->tensors.n,
 		tensors_total(&h->tensors));
 	if (h->tensors.n > 0)
 		put_titles(r, titles);
 }
 
-static void head_json(
-	struct report *r, const struct frame_reader *f, const char *print, const char *signer)
+static void head_json(struct report *r, const struct frame_reader *f, const char *print,
+	const char *signer, bool revoked)
 {
 	const struct header *h = frame_header(f);
 
 	put(r, "{");
 	put_pair(r, "file", frame_name(f));
 	put(r, ",\"format\":%d,\"signer\":{\"fingerprint\":\"%s\",\"name\":", HEADER_FORMAT, print);
-	put_maybe(r, signer);
-	put(r, ",\"trusted\":%s},\"header\":{", signer ? "true" : "false");
-	for (size_t i = 0; i < h->keys.n; i++) {
-		put_next(r);
-		put_pair(r, h->keys.v[i].key, h->keys.v[i].value);
-	}
+	if (signer)
+		put_text(r, signer);
+	else
+		put(r, "null");
+	put(r, ",\"trusted\":%s,\"revoked\":%s},\"header\":{", signer ? "true" : "false",
+		revoked ? "true" : "false");
+	for (size_t i = 0; i < h->keys.n; i++)
+		put_key(r, h->keys.v[i].key, h->keys.v[i].value);
 	put(r, "},\"tensors\":[");
 }
 
-int report_head(struct report *r, const struct frame_reader *f, const char *signer)
+int report_head(struct report *r, const struct frame_reader *f, const char *signer, bool revoked)
 {
 	char print[33];
 
 	sig_fingerprint(print, frame_signer(f));
+	r->key = 0;
+	measure_keys(r, &frame_header(f)->keys);
 	measure(r, &frame_header(f)->tensors);
 	r->started = false;
-	(r->json ? head_json : head_text)(r, f, print, signer);
+	(r->json ? head_json : head_text)(r, f, print, signer, revoked);
 	r->started = false;
 	return r->rc;
 }
@@ -219,11 +244,20 @@ int report_end(struct report *r, const struct frame_reader *f, const digest *con
 	if (r->json)
 		put(r, "\"bytes\":%" PRIu64 "}\n", frame_bytes(f));
 	else
-		put(r, "  %-*s %" PRIu64 "\n", KEY_WIDTH, "bytes", frame_bytes(f));
+		put(r, "  %-*s %" PRIu64 "\n", r->key, "bytes", frame_bytes(f));
 	return r->rc;
 }
 
 /* ---- the difference of two ---- */
+
+/* One of two values, or that there is none. */
+static void put_side(struct report *r, const char *key, const char *value)
+{
+	if (value)
+		put_value(r, key, value);
+	else
+		put(r, r->json ? "null" : "-");
+}
 
 static void diff_key(struct report *r, const char *key, const char *a, const char *b)
 {
@@ -233,11 +267,11 @@ static void diff_key(struct report *r, const char *key, const char *a, const cha
 	if (r->json)
 		put_text(r, key);
 	else
-		put(r, "  %-*s", KEY_WIDTH, key);
+		put(r, "  %-*s", r->key, key);
 	put(r, r->json ? ":[" : " ");
-	put_maybe(r, a);
+	put_side(r, key, a);
 	put(r, r->json ? "," : " | ");
-	put_maybe(r, b);
+	put_side(r, key, b);
 	put(r, r->json ? "]" : "\n");
 }
 
@@ -258,6 +292,9 @@ int report_diff_head(struct report *r, const struct frame_reader *a, const struc
 		"not finite", NULL };
 	const struct header *x = frame_header(a), *y = frame_header(b);
 
+	r->key = 0;
+	measure_keys(r, &x->keys);
+	measure_keys(r, &y->keys);
 	measure(r, &x->tensors);
 	if (r->json) {
 		put(r, "{");
@@ -278,22 +315,32 @@ int report_diff_head(struct report *r, const struct frame_reader *a, const struc
 	return r->rc;
 }
 
-int report_diff_tensor(struct report *r, const struct tensor *t, const struct contrast *c)
+static void put_contrast(struct report *r, const struct contrast *c)
 {
-	put_tensor(r, t);
 	put_count(r, "differ", c->differ);
 	put_number(r, "max", c->max);
 	put_number(r, "norm", contrast_norm(c));
 	put_number(r, "cosine", contrast_cosine(c));
 	put_count(r, "nonfinite", c->strange);
 	put(r, r->json ? "}" : "\n");
+}
+
+int report_diff_tensor(struct report *r, const struct tensor *t, const struct contrast *c)
+{
+	put_tensor(r, t);
+	put_contrast(r, c);
 	return r->rc;
 }
 
-int report_diff_end(struct report *r, size_t differ, size_t n)
+int report_diff_end(struct report *r, size_t differ, size_t n, const struct contrast *all)
 {
 	if (r->json)
-		put(r, "],\"equal\":%s}\n", differ ? "false" : "true");
+		put(r, "],\"all\":{\"elements\":%" PRIu64, all->n);
+	else
+		put(r, "  %-*s %*s %5s", r->name, "all", r->shape, "", "");
+	put_contrast(r, all);
+	if (r->json)
+		put(r, ",\"equal\":%s}\n", differ ? "false" : "true");
 	else if (differ)
 		put(r, "\n  %zu of %zu tensors differ\n", differ, n);
 	else

@@ -19,13 +19,15 @@ struct report {
 	struct buf out;
 	bool json;
 	int rc; /* of the first failure */
-	int name, shape; /* widths of columns */
+	int key, name, shape; /* widths of columns */
 	bool started;    /* not the first of a list */
 };
 void report_release(struct report *r);
 
-/* signer: what the reader's user calls the signer, NULL when it is nobody trusted. */
-int report_head(struct report *r, const struct frame_reader *f, const char *signer) ERR_MUST;
+/* signer: what the reader's user calls the signer, NULL when it is nobody trusted; then revoked says
+ * whether it was. */
+int report_head(struct report *r, const struct frame_reader *f, const char *signer, bool revoked)
+	ERR_MUST;
 int report_tensor(struct report *r, const struct tensor *t, const struct tally *y) ERR_MUST;
 int report_end(struct report *r, const struct frame_reader *f, const digest *content) ERR_MUST;
 
@@ -33,7 +35,7 @@ int report_end(struct report *r, const struct frame_reader *f, const digest *con
 int report_diff_head(
 	struct report *r, const struct frame_reader *a, const struct frame_reader *b) ERR_MUST;
 int report_diff_tensor(struct report *r, const struct tensor *t, const struct contrast *c) ERR_MUST;
-/* differ: how many of n tensors do. */
-int report_diff_end(struct report *r, size_t differ, size_t n) ERR_MUST;
+/* differ: how many of n tensors do; all: the sum of them. */
+int report_diff_end(struct report *r, size_t differ, size_t n, const struct contrast *all) ERR_MUST;
 
 #endif

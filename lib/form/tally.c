@@ -79,6 +79,18 @@ void contrast_add(struct contrast *c, const struct tensor *t, const struct frame
 	c->n += m;
 }
 
+void contrast_join(struct contrast *c, const struct contrast *more)
+{
+	c->n += more->n;
+	c->differ += more->differ;
+	c->strange += more->strange;
+	c->max = more->max > c->max ? more->max : c->max;
+	c->sum2 += more->sum2;
+	c->dot += more->dot;
+	c->a2 += more->a2;
+	c->b2 += more->b2;
+}
+
 double contrast_norm(const struct contrast *c)
 {
 	return sqrt(c->sum2);

@@ -35,6 +35,8 @@ struct contrast {
 /* m values that both slices have: from element i of a and j of b on. */
 void contrast_add(struct contrast *c, const struct tensor *t, const struct frame_slice *a,
 	uint32_t i, const struct frame_slice *b, uint32_t j, uint32_t m);
+/* Takes the pairs of another tensor in; `first` tells nothing after it. */
+void contrast_join(struct contrast *c, const struct contrast *more);
 double contrast_norm(const struct contrast *c);   /* of a - b */
 double contrast_cosine(const struct contrast *c); /* of a and b; NaN where one is zero */
 

@@ -336,6 +336,14 @@ int trust_judge(const struct trust *t, const struct sig_public *signer, const ch
 	return 0;
 }
 
+bool trust_revoked(const struct trust *t, const struct sig_public *signer)
+{
+	char print[TRUST_PRINT];
+
+	sig_fingerprint(print, signer);
+	return is_revoked(t, print);
+}
+
 static const struct trust_entry *find_name(const struct trust *t, const char *name)
 {
 	for (size_t i = 0; i < t->n; i++)

@@ -45,6 +45,7 @@ int trust_signer(struct key *k, const char *key, const char *path, struct say *s
 /* 0, or ERR_AUTH: "signed by 0123456789abcdef..., which is not trusted (dl-key trust FILE.pub)". *name
  * (may be NULL) gets what the key is called here, valid as long as t. */
 int trust_judge(const struct trust *t, const struct sig_public *signer, const char **name) ERR_MUST;
+bool trust_revoked(const struct trust *t, const struct sig_public *signer);
 /* The key known here under this name, or NULL. */
 const struct sig_public *trust_named(const struct trust *t, const char *name);
 

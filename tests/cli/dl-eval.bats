@@ -22,7 +22,7 @@ setup() {
 
 # value KEY: from the JSON in $output.
 value() {
-	sed -n "s/.*\"$1\": \([^,}]*\).*/\1/p" <<<"$output"
+	sed -n "s/.*\"$1\":\([^,}]*\).*/\1/p" <<<"$output"
 }
 
 # near A B: equal to a millionth.
@@ -48,7 +48,7 @@ near() {
 @test "--json is one object that says the same, and of which checkpoint" {
 	run -0 --separate-stderr dl-eval --json -d text.valid.tok g0.ckpt
 	expect_no_stderr
-	expect_stdout_like '^\{"file": "g0.ckpt", "loss": [0-9.]+, "perplexity": [0-9.]+, "bits_per_byte": [0-9.]+, "tokens": [0-9]+, "step": 0, "round": 0, "checkpoint": "[0-9a-f]{64}"\}$'
+	expect_stdout_like '^\{"file":"g0.ckpt","loss":[0-9.]+,"perplexity":[0-9.]+,"bits_per_byte":[0-9.]+,"tokens":[0-9]+,"step":0,"round":0,"checkpoint":"[0-9a-f]{64}"\}$'
 	near "$(value bits_per_byte)" "$(awk -v l="$(value loss)" -v n="$(value tokens)" \
 		'BEGIN { printf "%.9f", l / log(2) }')"
 }
@@ -103,7 +103,7 @@ $(dl-eval -d text.valid.tok g0.ckpt)"
 	run -0 --separate-stderr dl-eval -d ids.tok ids.ckpt
 	expect_stdout_like $'\nbits per byte  unknown\n'
 	run -0 --separate-stderr dl-eval --json -d ids.tok ids.ckpt
-	expect_stdout_like '"bits_per_byte": null,'
+	expect_stdout_like '"bits_per_byte":null,'
 }
 
 @test "SentencePiece's ids go in by a pipe, come out as text, and are measured by the byte" {

@@ -275,13 +275,13 @@ setup() {
 	expect_stderr_line '^dl-key: .*/trust/revoked: line 2: not a fingerprint of 32 hex digits'
 }
 
-@test "list --json is an array with everything in it" {
+@test "list --json is an object a line with everything in it" {
 	dl-key gen -o bob && dl-key trust bob.pub
 	run -0 --separate-stderr dl-key list --json
 	printf '%s' "$output" >list.json
 	python3 - bob.pub <<-'PYTHON'
 	import json, sys
-	keys = {k["name"]: k for k in json.load(open("list.json"))}
+	keys = {k["name"]: k for k in map(json.loads, open("list.json"))}
 	assert len(keys) == 2, keys
 	tag, code, name = open(sys.argv[1]).read().split()
 	assert keys["bob"]["key"] == code and keys["bob"]["state"] == "trusted", keys

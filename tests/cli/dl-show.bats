@@ -26,6 +26,13 @@ setup() {
 	expect_stdout_like "  bytes +$(stat -c %s a.ckpt)"
 }
 
+@test "values of the header stand in one column, and a first checkpoint says it is at 0" {
+	dl-init >g0.ckpt
+	dl-show g0.ckpt | sed -n '2,/^$/p' >head
+	[ "$(sed '/^$/d; s/^\(  [^ ]* *\).*/\1/' head | awk '{ print length() }' | sort -u | wc -l)" -eq 1 ]
+	for key in round step tokens; do grep -qE "^  $key +0$" head; done
+}
+
 @test "reads standard input, named or not, also slowly" {
 	dl-show a.ckpt | sed 1d >want
 	(head -c 100 a.ckpt && sleep 0.2 && tail -c +101 a.ckpt) | dl-show | sed 1d >have
@@ -66,7 +73,7 @@ setup() {
 		import json, sys
 		a, odd = map(json.loads, open(sys.argv[1], encoding="utf-8"))
 		assert a["file"] == "a.ckpt" and a["format"] == 1 and a["signer"]["trusted"] is True
-		assert a["header"] == {"kind": "checkpoint", "round": "3", "name": "first"}
+		assert a["header"] == {"kind": "checkpoint", "round": 3, "name": "first"}
 		assert a["tensors"][0] == {"name": "a", "dtype": "f32", "shape": [2, 3], "encoding": "f32", "min": -4,
 			"max": 3, "mean": 2 / 6, "norm": 30 ** .5, "nonfinite": 0}, a["tensors"]
 		assert a["tensors"][1]["shape"] == []
@@ -91,7 +98,7 @@ setup() {
 	expect_stdout ""
 	run -0 --separate-stderr dl-show -v --verify a.ckpt
 	expect_stdout ""
-	expect_stderr_line "^dl-show: a\.ckpt: intact, [0-9a-f]{64}, $(stat -c %s a.ckpt) bytes$"
+	expect_stderr_line "^dl-show: a\.ckpt: intact, [0-9a-f]{64}, signed by [0-9a-f]{32} \([A-Za-z0-9._-]+\), $(stat -c %s a.ckpt) bytes$"
 }
 
 @test "a stranger's file is shown, with a warning and status 3" {
@@ -103,7 +110,7 @@ setup() {
 	run -3 --separate-stderr dl-show --verify a.ckpt
 	expect_stdout ""
 	run -3 --separate-stderr dl-show --json a.ckpt
-	expect_stdout_like '"name":null,"trusted":false'
+	expect_stdout_like '"name":null,"trusted":false,"revoked":false'
 }
 
 @test "a key that was revoked is not trusted, and one that is trusted has its name" {
@@ -115,7 +122,10 @@ setup() {
 	expect_stdout_like '  signer +[0-9a-f]{32} \(mallory\)'
 	dl-key revoke mallory
 	run -3 --separate-stderr dl-show eve.ckpt
+	expect_stdout_like '  signer +[0-9a-f]{32} \(revoked\)'
 	expect_stderr_like 'revoked'
+	run -3 --separate-stderr dl-show --json eve.ckpt
+	expect_stdout_like '"name":null,"trusted":false,"revoked":true'
 }
 
 @test "content depends on values alone, not on key, encoding or header" {
@@ -155,12 +165,14 @@ setup() {
 	expect_stdout_like '  other +- \| x'
 	expect_stdout_like '  a +2x3 +f32 +1 +0.5 +0.5 +0.99'
 	expect_stdout_like '  b +scalar +f32 +0 +0 +0 +1 +0'
+	expect_stdout_like $'\n  all +1 +0.5 +0.5 +0.99[0-9]* +0\n'
 	expect_stdout_like '1 of 2 tensors differ$'
 	run -1 --separate-stderr dl-show -q --diff a.ckpt b.ckpt
 	expect_stdout ""
 	run -1 --separate-stderr dl-show --json --diff a.ckpt b.ckpt
-	expect_stdout_like '"header":\{"round":\["3","4"\],"name":\["first",null\],"other":\[null,"x"\]\}'
+	expect_stdout_like '"header":\{"round":\[3,4\],"name":\["first",null\],"other":\[null,"x"\]\}'
 	expect_stdout_like '"differ":1,"max":0.5,"norm":0.5,"cosine":0.99[0-9]*,"nonfinite":0'
+	expect_stdout_like '"all":\{"elements":7,"differ":1,"max":0.5,"norm":0.5,"cosine":0.99[0-9]*,"nonfinite":0\}'
 	expect_stdout_like '"equal":false\}$'
 }
 

@@ -119,7 +119,7 @@ static int stream(struct frame_reader *r)
 	digest d;
 	int rc;
 
-	must(report_head(&report, r, NULL));
+	must(report_head(&report, r, NULL, false));
 	content_init(&content, ts);
 	while ((rc = frame_next(r, &s)) > 0) {
 		tally_add(&tally, &ts->v[s.tensor], &s);

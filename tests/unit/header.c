@@ -144,7 +144,10 @@ static void test_meta(void)
 
 	m = (struct meta){ .kind = KIND_CHECKPOINT, .round = 4 }; /* what no longer holds goes away */
 	CHECK(meta_write(&m, &h) == 0);
-	CHECK(h.keys.n == 2);
+	CHECK(h.keys.n == 4); /* kind, and round, step and tokens, zero or not */
+	CHECK_STR(conf_get(&h.keys, "step"), "0");
+	CHECK(meta_is_text("learner") && meta_is_text("kind") && !meta_is_text("round") &&
+		!meta_is_text("conf.lr"));
 	header_release(&h);
 }
 

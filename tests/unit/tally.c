@@ -97,6 +97,9 @@ static void test_content(void)
 
 static void test_json(void)
 {
+	static const char *const numbers[] = { "0", "-0", "12", "0.5", "-1.25e-05", "1E+9", NULL };
+	static const char *const words[] = { "", "-", "012", "1.", ".5", "1e", "1e+", "+1", "1x", "0x1",
+					     "nan", "1 ", NULL };
 	struct buf out = BUF_INIT;
 
 	CHECK(json_text(&out, "a\"b\\c\n\x01\x7f \xc3\xa4 \xe4 \xed\xa0\x80 \xf0\x9f\x98\x80 \xc0\xaf \xf4\x90\x80\x80") == 0);
@@ -106,6 +109,15 @@ static void test_json(void)
 	CHECK(json_f64(&out, 0.1) == 0 && json_f32(&out, 0.1f) == 0 && json_f64(&out, INFINITY) == 0 &&
 		json_f32(&out, NAN) == 0);
 	CHECK_STR(out.data, "0.10.1nullnull");
+	for (const char *const *s = numbers; *s; s++) {
+		buf_clear(&out);
+		CHECK(json_value(&out, *s) == 0);
+		CHECK_STR(out.data, *s);
+	}
+	for (const char *const *s = words; *s; s++) {
+		buf_clear(&out);
+		CHECK(json_value(&out, *s) == 0 && out.data[0] == '"');
+	}
 	buf_release(&out);
 }
 
