@@ -30,8 +30,8 @@ static const struct opt table[] = {
 	{ 0, "outer-lr", OPT_F64, &o.eta, "X", "outer learning rate, 0.7 by default", 0, 100 },
 	{ 0, "momentum", OPT_F64, &o.mu, "X", "outer momentum, 0.9 by default, 0 without -s", 0, 0.9999,
 	  &o.momentum_given },
-	{ 'K', "quorum", OPT_U64, &o.quorum, "N", "write nothing unless N answers are accepted", 1, 1e9 },
-	{ 0, "strict", OPT_FLAG, &o.strict, NULL, "write nothing if any answer is refused" },
+	{ 'K', "quorum", OPT_U64, &o.quorum, "N", "write nothing unless N deltas are accepted", 1, 1e9 },
+	{ 0, "strict", OPT_FLAG, &o.strict, NULL, "write nothing if any delta is refused" },
 	{ 0, "outlier", OPT_F64, &o.outlier, "X",
 	  "refuse norms above X times the median, 100 by default; 0: none", 0, 1e18 },
 	{ 0, "wait", OPT_SECONDS, &o.wait, "TIME", "refuse pipes that are not at their end after TIME" },
@@ -50,7 +50,7 @@ static const char *const synopsis[] = {
 	NULL
 };
 static const struct opt_prog prog = {
-	"dl-merge", "Merges the answers of learners into the next checkpoint.", synopsis, table
+	"dl-merge", "Merges the deltas of learners into the next checkpoint.", synopsis, table
 };
 static struct say say;
 
@@ -171,8 +171,8 @@ static void say_result(const struct merging *g, const digest *id, size_t accepte
 	char hex[2 * SIG_DIGEST + 1];
 
 	sig_hex(hex, id->b, sizeof id->b);
-	say_note(&say, "checkpoint %.16s: round %" PRIu64 ", step %" PRIu64 ", %" PRIu64 " tokens, of %zu answers",
-		hex, m->round, m->step, m->tokens, accepted);
+	say_note(&say, "checkpoint %.16s: round %" PRIu64 ", step %" PRIu64 ", %" PRIu64 " tokens, from %zu delta%s",
+		hex, m->round, m->step, m->tokens, accepted, accepted == 1 ? "" : "s");
 }
 
 /* The state gets its name before the checkpoint is complete: see merging.h. */

@@ -276,7 +276,7 @@ static int strict_error(const struct answers *as)
 
 	while (a->verdict == VERDICT_ACCEPTED)
 		a++;
-	return err_set(verdict_code(a->verdict), "%zu of %zu answers refused, and none may be",
+	return err_set(verdict_code(a->verdict), "%zu of %zu deltas refused, and none may be",
 		as->n - as->accepted, as->n);
 }
 
@@ -288,7 +288,7 @@ static int nothing_error(const struct answers *as)
 	for (size_t i = 1; i < as->n; i++)
 		if (verdict_code(as->v[i].verdict) != code)
 			code = ERR_DATA;
-	return err_set(code, "no positive weight: 0 of %zu answers accepted", as->n);
+	return err_set(code, "no delta was accepted (0 of %zu)", as->n);
 }
 
 int answers_enough(const struct answers *as, uint64_t quorum, bool strict)
@@ -296,7 +296,7 @@ int answers_enough(const struct answers *as, uint64_t quorum, bool strict)
 	if (strict && as->accepted < as->n)
 		return strict_error(as);
 	if (as->accepted < quorum)
-		return err_set(ERR_AGAIN, "no quorum: %zu of %zu answers accepted, %" PRIu64 " wanted",
+		return err_set(ERR_AGAIN, "no quorum: %zu of %zu deltas accepted, %" PRIu64 " wanted",
 			as->accepted, as->n, quorum);
 	return as->accepted ? 0 : nothing_error(as);
 }

@@ -61,7 +61,7 @@ static void judge_base(struct answer *a, const struct guard_round *round)
 
 	if (m->round < round->round)
 		guard_refuse(a, VERDICT_OTHER_BASE,
-			"answers round %" PRIu64 ", this is round %" PRIu64, m->round, round->round);
+			"of round %" PRIu64 ", this is round %" PRIu64, m->round, round->round);
 	else
 		guard_refuse(a, VERDICT_OTHER_BASE, "made from %.*s, not from %.*s", SHORT_ID,
 			m->base[0] ? m->base : "nothing", SHORT_ID, round->base);
@@ -161,7 +161,7 @@ void guard_duplicates(struct answer *v, size_t n)
 		if (memcmp(&first->id, &a->id, sizeof a->id) == 0)
 			guard_refuse(a, VERDICT_DUPLICATE, "the same as %s", first->name);
 		else
-			guard_refuse(a, VERDICT_DUPLICATE, "learner '%s' has answered with %s",
+			guard_refuse(a, VERDICT_DUPLICATE, "learner '%s' also sent %s",
 				a->meta.learner, first->name);
 	}
 }

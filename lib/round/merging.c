@@ -364,7 +364,7 @@ static int run_passes(struct merging *m, const struct key *key)
 		if ((rc = answers_enough(m->answers, m->conf.quorum, m->conf.strict)) < 0)
 			break;
 		if (again && !m->sink[0].seekable)
-			return err_set(ERR_AUTH, "%s: an answer changed while it was read",
+			return err_set(ERR_AUTH, "%s: a delta changed while it was read",
 				m->sink[0].name);
 		m->dry = false;
 	}

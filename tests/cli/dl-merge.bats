@@ -410,7 +410,7 @@ inject() {
 	delta worse.delta g0 0.5 steps=0 tokens=0
 	merge -s state -o g1 g0 bad.delta worse.delta
 	expect_status 1
-	expect_stderr_like "dl-merge: no positive weight: 0 of 2 answers accepted$"
+	expect_stderr_like "dl-merge: no delta was accepted \(0 of 2\)$"
 	expect_no_file g1 state
 	merge g0 bad.delta worse.delta
 	expect_status 1
@@ -449,7 +449,7 @@ inject() {
 	delta b.delta g1 0.5
 	merge -o g2 g1 a.delta b.delta
 	expect_status 0
-	expect_stderr_line "^dl-merge: a.delta: refused: answers round 0, this is round 1$"
+	expect_stderr_line "^dl-merge: a.delta: refused: of round 0, this is round 1$"
 	merge g1 a.delta
 	expect_status 3
 }
@@ -459,7 +459,7 @@ inject() {
 	expect_refused_b() {
 		merge -o with g0 "$@"
 		expect_status 0
-		expect_stderr_line "^dl-merge: b.delta: refused: learner 'b' has answered with long.delta$"
+		expect_stderr_line "^dl-merge: b.delta: refused: learner 'b' also sent long.delta$"
 		dl-merge -o without g0 a.delta long.delta
 		expect_same with without
 	}
@@ -604,7 +604,7 @@ refuses() {
 	expect_status 4
 	expect_stdout ""
 	[ "$stderr" = "dl-merge: nothing.delta: refused: No such file or directory
-dl-merge: no quorum: 2 of 3 answers accepted, 3 wanted" ]
+dl-merge: no quorum: 2 of 3 deltas accepted, 3 wanted" ]
 	expect_no_file g1 state state.prev
 	expect_no_temporary
 	merge -K 5 g0 a.delta b.delta
@@ -617,7 +617,7 @@ dl-merge: no quorum: 2 of 3 answers accepted, 3 wanted" ]
 @test "--strict: any refusal fails, with the status of its kind" {
 	merge --strict -o g1 g0 a.delta nothing.delta
 	expect_status 1
-	expect_stderr_like "dl-merge: 1 of 2 answers refused, and none may be$"
+	expect_stderr_like "dl-merge: 1 of 2 deltas refused, and none may be$"
 	expect_no_file g1
 	head -c 200 b.delta >cut.delta
 	merge --strict g0 a.delta cut.delta

@@ -93,7 +93,7 @@ static void headers_that_do_not_fit(void)
 	a.meta.round = 3;
 	a.verdict = VERDICT_ACCEPTED;
 	judge(&a);
-	CHECK_STR(a.why, "answers round 3, this is round 5");
+	CHECK_STR(a.why, "of round 3, this is round 5");
 	a = an_answer("a", 100, 1);
 	a.meta.steps = 0;
 	judge(&a);
@@ -191,7 +191,7 @@ static void one_answer_a_learner(void)
 	guard_duplicates(v, 5);
 	CHECK(v[0].verdict == VERDICT_DUPLICATE && v[2].verdict == VERDICT_DUPLICATE);
 	CHECK(v[3].verdict == VERDICT_ACCEPTED);
-	CHECK_STR(v[0].why, "learner 'a' has answered with long-too.delta");
+	CHECK_STR(v[0].why, "learner 'a' also sent long-too.delta");
 	CHECK(v[1].verdict == VERDICT_ACCEPTED && v[4].verdict == VERDICT_DUPLICATE);
 	CHECK_STR(v[4].why, "the same as b");
 	/* Two keys, one name: two learners. A refused answer stands in nobody's way. */
