@@ -650,6 +650,7 @@ expect_row() {
 	delta bad.delta g0 nan
 	local how
 	for how in "-K 3" --strict; do
+		# shellcheck disable=SC2086 # words on purpose
 		run --separate-stderr dl-merge --report $how -o g1 g0 bad.delta b.delta nothing.delta
 		echo "$output" >report
 		expect_row 2 "bad.delta bad [^ ]+ 100 10 - - - not-checked -"

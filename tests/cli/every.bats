@@ -172,9 +172,11 @@ run_examples() {
 	dl-key show >own.pub
 	for program in "dl-show g0.ckpt" "dl-show --verify text.tok" "dl-data --unpack text.tok" \
 		"dl-eval -d text.tok g0.ckpt"; do
+		# shellcheck disable=SC2086 # words on purpose
 		run -0 --separate-stderr env -u HOME -u XDG_CONFIG_HOME DL_TRUST=own.pub $program
 		expect_no_stderr
 		mkdir empty
+		# shellcheck disable=SC2086
 		run -0 --separate-stderr env HOME="$PWD/empty" XDG_CONFIG_HOME= DL_TRUST=own.pub $program
 		expect_no_stderr
 		rmdir empty # nothing was made in it
