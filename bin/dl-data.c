@@ -140,7 +140,7 @@ static struct shard_info describe(const struct part *p, const struct split *s)
 	if (p->number == SPLIT_VALID) { /* the same file, however many share the rest */
 		info.valid = true;
 	} else if (o.split_given) {
-		info.part = p->number + 1;
+		info.part = p->number;
 		info.parts = s->parts;
 	}
 	if (o.split_given || o.holdout_given)

@@ -51,7 +51,11 @@ static int read_part(struct shard_info *info, const struct conf *keys)
 	if ((rc = conf_u64(keys, "parts", 1, UINT64_MAX, &info->parts)) < 0)
 		return rc;
 	info->valid = part && strcmp(part, "valid") == 0;
-	return part && !info->valid ? conf_u64(keys, "part", 1, info->parts, &info->part) : 0;
+	if (info->valid || (!part && info->parts == 0))
+		return 0;
+	if (!part || info->parts == 0)
+		return err_set(ERR_DATA, "'part' and 'parts' go together");
+	return conf_u64(keys, "part", 0, info->parts - 1, &info->part);
 }
 
 static int read_info(struct shard_info *info, const struct header *h)
@@ -92,7 +96,7 @@ static int write_info(struct header *h, const struct shard_info *info)
 		rc = conf_set_u64(&h->keys, "block", info->block);
 	if (rc == 0 && info->valid)
 		rc = conf_set(&h->keys, "part", "valid");
-	else if (rc == 0 && info->part)
+	else if (rc == 0 && info->parts)
 		rc = conf_set_u64(&h->keys, "part", info->part);
 	if (rc == 0 && info->parts)
 		rc = conf_set_u64(&h->keys, "parts", info->parts);

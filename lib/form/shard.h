@@ -2,7 +2,7 @@
  * shard - a run of token ids in a sealed file (.tok), read at random.
  *
  * One tensor `tokens` (u8, u16 or u32 by vocabulary), small slices. Header keys: vocab, part and parts
- * (1-based place in its split; part is `valid` for a holdout), bytes (of the text it came from; absent
+ * (its place in its split, from 0; part is `valid` for a holdout), bytes (of the text it came from; absent
  * when unknown), block (tokens dealt out at a time; absent when not split).
  * Larger than memory is fine: a sample is read by pread through the index and verified (an mmap would
  * answer a truncated file with SIGBUS). A shard from a pipe is spooled first.
@@ -21,7 +21,7 @@ struct shard_info {
 	uint32_t vocab;        /* ids are below it; >= 1 */
 	uint64_t tokens;       /* >= 1 */
 	uint64_t bytes, block; /* 0: unknown; not split */
-	uint64_t part, parts;  /* 0: not part of a split */
+	uint64_t part, parts;  /* part < parts; parts is 0: not of a split */
 	bool valid;            /* the part held out */
 };
 

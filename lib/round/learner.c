@@ -48,7 +48,7 @@ void learner_name(char out[KEY_NAME + 1], const struct key *key, const struct sh
 
 	sig_fingerprint(print, &key->secret.pub);
 	sig_hex(id, shard_id(shard)->b, 4);
-	if (info->part)
+	if (info->parts)
 		snprintf(out, KEY_NAME + 1, "%.8s-%" PRIu64, print, info->part);
 	else
 		snprintf(out, KEY_NAME + 1, "%.8s-%s", print, id);

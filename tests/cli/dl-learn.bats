@@ -248,8 +248,8 @@ rounds() {
 	dl-learn -v -j 1 -n 5 -d text.1.tok g0.ckpt 2>said.1 >b.delta
 	expect_differ a.delta b.delta
 	expect_differ said.0 said.1
-	grep -qE 'learner [0-9a-f]{8}-1,' said.0
-	grep -qE 'learner [0-9a-f]{8}-2,' said.1
+	grep -qE 'learner [0-9a-f]{8}-0,' said.0
+	grep -qE 'learner [0-9a-f]{8}-1,' said.1
 }
 
 @test "--metrics appends one line a step under one head" {
@@ -432,7 +432,7 @@ rounds() {
 	run -1 --separate-stderr dl-learn -n 2 -d text.0.tok -i bob -s state -o b.delta g0.ckpt
 	expect_stderr_line "^dl-learn: state: is of learner 'ann', not 'bob' \(-i ann goes on with it\)$"
 	run -1 --separate-stderr dl-learn -n 2 -d text.0.tok -s state -o b.delta g0.ckpt
-	expect_stderr_line "^dl-learn: state: is of learner 'ann', not '[0-9a-f]{8}-1'"
+	expect_stderr_line "^dl-learn: state: is of learner 'ann', not '[0-9a-f]{8}-0'"
 	sed 's/ff .*/ff 48/' small.conf >other.conf
 	dl-init -c other.conf --seed 3 >other.ckpt
 	run -1 --separate-stderr dl-learn -n 2 -d text.0.tok -i ann -s state -o b.delta other.ckpt

@@ -120,6 +120,7 @@ static void test_odd(void)
 	CHECK(shard_open(&s, "odd.tok", NULL) == ERR_DATA);
 	write_odd("part", "3", &t);
 	CHECK(shard_open(&s, "odd.tok", NULL) == ERR_DATA);
+	CHECK_SAYS("odd.tok: 'part' and 'parts' go together");
 	write_odd("kind", "delta", &t);
 	CHECK(shard_open(&s, "odd.tok", NULL) == ERR_DATA);
 	CHECK_SAYS("is a delta, not a shard");
