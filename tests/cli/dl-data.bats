@@ -62,7 +62,10 @@ tokens() {
 	expect_stdout ""
 	expect_no_stderr
 	expect_no_file part.tok part.3.tok part.valid.tok
-	for i in 0 1 2; do dl-data -d "part.$i.tok" >"part.$i"; done
+	for i in 0 1 2; do
+		dl-data -d "part.$i.tok" >"part.$i"
+		dl-show --json "part.$i.tok" | grep -q "\"part\":$i,\"parts\":3"
+	done
 	split -b 1000 -d -a 3 text block.
 	for i in $(seq -w 0 99); do cat "block.0$i" >>"again.$((10#$i % 3))"; done
 	for i in 0 1 2; do expect_same "part.$i" "again.$i"; done
@@ -75,6 +78,13 @@ tokens() {
 	for i in 0 1 2 3; do
 		[ "$(dl-data -d part.$i.tok | wc -c)" -ge 25000 ]
 	done
+}
+
+@test "a stem may be given as the name of the file" {
+	corpus 20000 >text
+	dl-data -o a.tok text
+	dl-data -o b.tok --split 2 --holdout 0.1 --block 1000 text
+	[ "$(echo ./*.tok)" = "./a.tok ./b.0.tok ./b.1.tok ./b.valid.tok" ]
 }
 
 @test "--holdout takes every k-th block and leaves the others to the shards" {
