@@ -191,17 +191,25 @@ static int write_parts(struct part *part, size_t n, struct corpus *c, const stru
 
 /* ---- the plan ---- */
 
+/* STEM.tok is what STEM would be called: then its stem is meant. */
+static int stem_length(void)
+{
+	size_t n = o.stem ? strlen(o.stem) : 0;
+
+	return (int)(n > 4 && strcmp(o.stem + n - 4, ".tok") == 0 ? n - 4 : n);
+}
+
 static int name_part(struct part *p, uint64_t number)
 {
-	int n = 0;
+	int n = 0, stem = stem_length();
 
 	*p = (struct part){ .number = number, .out = OUTPUT_INIT };
 	if (number == SPLIT_VALID)
-		n = asprintf(&p->path, "%s.valid.tok", o.stem);
+		n = asprintf(&p->path, "%.*s.valid.tok", stem, o.stem);
 	else if (o.split_given)
-		n = asprintf(&p->path, "%s.%" PRIu64 ".tok", o.stem, number);
+		n = asprintf(&p->path, "%.*s.%" PRIu64 ".tok", stem, o.stem, number);
 	else if (o.stem)
-		n = asprintf(&p->path, "%s.tok", o.stem);
+		n = asprintf(&p->path, "%.*s.tok", stem, o.stem);
 	if (n < 0)
 		p->path = NULL;
 	return n < 0 ? err_nomem() : 0;
