@@ -189,7 +189,7 @@ setup() {
 	run -1 --separate-stderr dl-key list -T nowhere
 	expect_stderr_line '^dl-key: nowhere: No such file'
 	HOME='' XDG_CONFIG_HOME='' run -1 --separate-stderr dl-key show
-	expect_stderr_line '^dl-key: no place for keys: neither HOME nor XDG_CONFIG_HOME is set'
+	expect_stderr_line '^dl-key: cannot make a key: no place for keys: neither HOME nor XDG_CONFIG_HOME is set'
 }
 
 @test "a public key goes through a pipe and is trusted at the other end" {
