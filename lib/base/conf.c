@@ -346,10 +346,26 @@ static unsigned distance(const char *a, const char *b)
 	return row[n];
 }
 
+/* "steps" in "decay_steps"; NULL when several are as good. */
+static const char *containing(const char *word, const char *const *candidates)
+{
+	const char *found = NULL;
+
+	if (strlen(word) < 4)
+		return NULL;
+	for (; *candidates; candidates++)
+		if (strstr(*candidates, word)) {
+			if (found)
+				return NULL;
+			found = *candidates;
+		}
+	return found;
+}
+
 const char *conf_nearest(const char *word, const char *const *candidates)
 {
 	size_t n = strlen(word);
-	const char *best = NULL;
+	const char *best = containing(word, candidates);
 	unsigned nearest = n < 4 ? 2 : 3; /* this far is no longer near */
 
 	for (; n <= CONF_KEY && *candidates; candidates++) {

@@ -9,8 +9,8 @@ const char *const model_keys[] = { "vocab", "d_model", "layers", "heads", "kv_he
 	"ff", "context", "tied", "rope_theta", "norm_eps", "init_std", "experts", NULL };
 
 #define TRAINING \
-	"lr_min 0.1\nwarmup 40\nsteps 768\nbeta1 0.9\nbeta2 0.95\neps 1e-8\n" \
-	"weight_decay 0.1\nclip 1\nbatch 8\n"
+	"lr_min_ratio 0.1\nwarmup 40\ndecay_steps 768\nbeta1 0.9\nbeta2 0.95\n" \
+	"eps 1e-8\nweight_decay 0.1\nclip 1\nbatch 8\n"
 
 static const struct {
 	const char *name, *text;

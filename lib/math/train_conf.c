@@ -1,7 +1,7 @@
 #include "math/train_conf.h"
 
-const char *const train_keys[] = { "lr", "lr_min", "warmup", "steps", "beta1", "beta2", "eps",
-	"weight_decay", "clip", "batch", NULL };
+const char *const train_keys[] = { "lr", "lr_min_ratio", "warmup", "decay_steps", "beta1",
+	"beta2", "eps", "weight_decay", "clip", "batch", NULL };
 
 int train_conf_read(struct train_conf *t, const struct conf *from)
 {
@@ -10,16 +10,16 @@ int train_conf_read(struct train_conf *t, const struct conf *from)
 	int rc;
 
 	*t = (struct train_conf){
-		.sched = { .lr = 1e-3, .lr_min = 0.1, .warmup = 40, .steps = 768 },
+		.sched = { .lr = 1e-3, .lr_min_ratio = 0.1, .warmup = 40, .decay_steps = 768 },
 		.adamw = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
 			.clip = 1 },
 		.batch = 8,
 		.context = MODEL_CONTEXT,
 	};
 	if ((rc = conf_f64(from, "lr", 0, 1e3, &s->lr)) < 0 ||
-		(rc = conf_f64(from, "lr_min", 0, 1, &s->lr_min)) < 0 ||
+		(rc = conf_f64(from, "lr_min_ratio", 0, 1, &s->lr_min_ratio)) < 0 ||
 		(rc = conf_u64(from, "warmup", 0, 1000000000000, &s->warmup)) < 0 ||
-		(rc = conf_u64(from, "steps", 0, 1000000000000, &s->steps)) < 0 ||
+		(rc = conf_u64(from, "decay_steps", 0, 1000000000000, &s->decay_steps)) < 0 ||
 		(rc = conf_f64(from, "beta1", 0, 1 - 1e-9, &a->beta1)) < 0 ||
 		(rc = conf_f64(from, "beta2", 0, 1 - 1e-9, &a->beta2)) < 0 ||
 		(rc = conf_f64(from, "eps", 1e-15, 1, &a->eps)) < 0 ||
@@ -38,9 +38,9 @@ int train_conf_write(const struct train_conf *t, struct conf *to)
 	int rc;
 
 	if ((rc = conf_set_f64(to, "lr", s->lr)) < 0 ||
-		(rc = conf_set_f64(to, "lr_min", s->lr_min)) < 0 ||
+		(rc = conf_set_f64(to, "lr_min_ratio", s->lr_min_ratio)) < 0 ||
 		(rc = conf_set_u64(to, "warmup", s->warmup)) < 0 ||
-		(rc = conf_set_u64(to, "steps", s->steps)) < 0 ||
+		(rc = conf_set_u64(to, "decay_steps", s->decay_steps)) < 0 ||
 		(rc = conf_set_f64(to, "beta1", a->beta1)) < 0 ||
 		(rc = conf_set_f64(to, "beta2", a->beta2)) < 0 ||
 		(rc = conf_set_f64(to, "eps", a->eps)) < 0 ||

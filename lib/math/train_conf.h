@@ -1,8 +1,8 @@
 /*
  * train_conf - how a model is trained: the training keys of a configuration.
  *
- * Keys and defaults: lr 1e-3, lr_min 0.1, warmup 40, steps 768, beta1 0.9, beta2 0.95, eps 1e-8,
- * weight_decay 0.1, clip 1, batch 8. `context` is the model's own key: a sample is as long as the
+ * Keys and defaults: lr 1e-3, lr_min_ratio 0.1, warmup 40, decay_steps 768, beta1 0.9, beta2 0.95,
+ * eps 1e-8, weight_decay 0.1, clip 1, batch 8. `context` is the model's own key: a sample is as long as the
  * model's context unless a program is told otherwise.
  */
 #ifndef TRAIN_CONF_H

@@ -61,7 +61,7 @@ refused() {
 	expect_same a.ckpt c.ckpt
 	expect_same b.ckpt c.ckpt
 	for key in vocab d_model layers heads kv_heads head_dim ff context tied rope_theta norm_eps \
-		init_std experts lr lr_min warmup steps beta1 beta2 eps weight_decay clip batch; do
+		init_std experts lr lr_min_ratio warmup decay_steps beta1 beta2 eps weight_decay clip batch; do
 		grep -q "^$key " tiny.conf
 	done
 }
@@ -88,6 +88,8 @@ refused() {
 @test "unknown keys, keys given twice and bad values are refused with their line" {
 	conf 'layerz 3'
 	refused "line 6: unknown key 'layerz', did you mean 'layers'\?$"
+	conf 'steps 100'
+	refused "line 6: unknown key 'steps', did you mean 'decay_steps'\?$"
 	conf 'dropout 0.1'
 	refused "line 6: unknown key 'dropout'$"
 	conf '' 'layers 3'

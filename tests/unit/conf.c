@@ -112,6 +112,7 @@ static void test_typed(void)
 static void test_known(void)
 {
 	static const char *const known[] = { "heads", "steps", "lr", NULL };
+	static const char *const long_names[] = { "decay_steps", "lr_min_ratio", "kv_heads", "head_dim", NULL };
 	struct conf c;
 
 	CHECK(parse(&c, "lr 1\nstpes 4\n") == 0);
@@ -125,6 +126,9 @@ static void test_known(void)
 	CHECK(parse(&c, "lr 4\n") == 0 && conf_known(&c, known) == 0);
 	conf_release(&c);
 	CHECK_STR(conf_nearest("head", known), "heads");
+	CHECK_STR(conf_nearest("steps", long_names), "decay_steps");
+	CHECK_STR(conf_nearest("lr_min", long_names), "lr_min_ratio");
+	CHECK(conf_nearest("head", long_names) == NULL); /* two have it within */
 	CHECK(conf_nearest("", known) == NULL && conf_nearest("x", known) == NULL);
 }
 

@@ -3,7 +3,7 @@
 
 static void rate_warms_up_falls_and_stays(void)
 {
-	const struct sched s = { .lr = 3e-3, .lr_min = 0.1, .warmup = 40, .steps = 768 };
+	const struct sched s = { .lr = 3e-3, .lr_min_ratio = 0.1, .warmup = 40, .decay_steps = 768 };
 
 	CHECK_NEAR(sched_rate(&s, 0) / 3e-3, 1.0 / 40, 1e-14);
 	CHECK_NEAR(sched_rate(&s, 19) / 3e-3, 0.5, 1e-14);
@@ -18,9 +18,9 @@ static void rate_warms_up_falls_and_stays(void)
 
 static void rate_of_unusual_schedules(void)
 {
-	const struct sched flat = { .lr = 1, .lr_min = 0.1, .warmup = 4, .steps = 0 };
-	const struct sched short_run = { .lr = 1, .lr_min = 0.25, .warmup = 10, .steps = 5 };
-	const struct sched no_warmup = { .lr = 1, .lr_min = 0, .warmup = 0, .steps = 2 };
+	const struct sched flat = { .lr = 1, .lr_min_ratio = 0.1, .warmup = 4, .decay_steps = 0 };
+	const struct sched short_run = { .lr = 1, .lr_min_ratio = 0.25, .warmup = 10, .decay_steps = 5 };
+	const struct sched no_warmup = { .lr = 1, .lr_min_ratio = 0, .warmup = 0, .decay_steps = 2 };
 
 	CHECK(sched_rate(&flat, 3) == 1 && sched_rate(&flat, 1000000) == 1);
 	CHECK(sched_rate(&short_run, 7) == 0.8 && sched_rate(&short_run, 10) == 0.25);
