@@ -164,7 +164,9 @@ static int choose(struct outer *o, struct candidate *c, const char *path,
 	if (strcmp(c->meta.base, id) == 0)
 		return open_before(o, c, path, base, m, trust);
 	return err_set(ERR_AUTH, "%s: goes with another checkpoint, of round %" PRIu64
-		", not with %s of round %" PRIu64, path, c->meta.round, frame_name(base), m->round);
+		", not with %s of round %" PRIu64 "; it was left by another merge: repeat that merge "
+		"with the deltas %s was made from, or give the checkpoint that merge wrote", path,
+		c->meta.round, frame_name(base), m->round, frame_name(base));
 }
 
 int outer_open(struct outer *o, const char *path, const struct frame_reader *base,

@@ -320,7 +320,7 @@ inject() {
 	merge -s old g2 a.delta
 	expect_status 3
 	expect_stdout ""
-	expect_stderr_line "^dl-merge: old: goes with another checkpoint, of round 1, not with g2 of round 2$"
+	expect_stderr_line "^dl-merge: old: goes with another checkpoint, of round 1, not with g2 of round 2; it was left by another merge: repeat that merge with the deltas g2 was made from, or give the checkpoint that merge wrote$"
 	expect_same old keep
 	base other run="$(printf '%032d' 7)"
 	delta d.delta other 0.5
