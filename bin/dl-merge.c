@@ -18,7 +18,7 @@
 #define THREADS 4 /* more only on request: each takes memory */
 
 static struct {
-	bool strict, report, quiet, verbose, momentum_given;
+	bool strict, report, dry, quiet, verbose, momentum_given;
 	const char *state, *rule, *output, *key, *trust;
 	double eta, mu, outlier, wait;
 	uint64_t quorum, threads;
@@ -36,6 +36,7 @@ static const struct opt table[] = {
 	  "refuse norms above X times the median, 100 by default; 0: none", 0, 1e18 },
 	{ 0, "wait", OPT_SECONDS, &o.wait, "TIME", "refuse pipes that are not at their end after TIME" },
 	{ 0, "report", OPT_FLAG, &o.report, NULL, "print a line of TSV for each delta" },
+	{ 'n', "dry-run", OPT_FLAG, &o.dry, NULL, "judge and report, but write nothing" },
 	{ 'o', "output", OPT_TEXT, &o.output, "FILE", "write here, not to standard output" },
 	{ 'j', "threads", OPT_U64, &o.threads, "N", "threads; the result is the same for any number", 1, 1024 },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "secret key to sign with" },
@@ -46,7 +47,7 @@ static const struct opt table[] = {
 };
 static const char *const synopsis[] = {
 	"dl-merge [-s STATE] [--rule RULE] [--outer-lr X] [--momentum X] [-K N] [--strict] "
-		"[--outlier X] [--wait TIME] [--report] [-j N] [-o FILE] CKPT DELTA...",
+		"[--outlier X] [--wait TIME] [--report] [-n] [-j N] [-o FILE] CKPT DELTA...",
 	NULL
 };
 static const struct opt_prog prog = {
@@ -126,12 +127,12 @@ static int open_state(struct merge *m)
 
 	if (!o.state)
 		return 0;
-	if ((rc = lock_take(&m->lock, o.state)) < 0 ||
+	if ((!o.dry && (rc = lock_take(&m->lock, o.state)) < 0) ||
 		(rc = outer_open(&m->outer, o.state, m->base, &m->meta, &m->trust, &say)) < 0)
 		return rc;
 	if (m->outer.repeat)
 		say_note(&say, "%s: this round was merged before, and is merged again", o.state);
-	return atomic_open(&m->state, o.state, 0666);
+	return o.dry ? 0 : atomic_open(&m->state, o.state, 0666);
 }
 
 static int open_answers(struct merge *m)
@@ -201,7 +202,7 @@ static int merge(struct merge *m)
 	int rc = merging_open(&g, &m->conf, m->base, &m->meta, &m->answers, &m->outer, m->pool);
 
 	if (rc == 0)
-		rc = write_files(m, g);
+		rc = o.dry ? merging_judge(g, &say) : write_files(m, g);
 	merging_close(g);
 	return rc;
 }
@@ -238,10 +239,10 @@ static void print_answer(FILE *to, const struct answer *a, const struct trust *t
 	fprintf(to, "\t%s\t%s\n", verdict_name(v), why);
 }
 
-/* To standard output, unless the checkpoint has taken it. */
+/* To standard output, unless that is where the checkpoint goes. */
 static void report(const struct merge *m)
 {
-	FILE *to = o.output ? stdout : stderr;
+	FILE *to = o.output || o.dry ? stdout : stderr;
 
 	fputs("file\tlearner\tsigner\ttokens\tsteps\tweight\tnorm\tcosine\tverdict\twhy\n", to);
 	for (size_t i = 0; i < m->answers.n; i++)
@@ -267,6 +268,7 @@ static int check_options(struct merge *m, char **words, int n)
 	if (!o.state && !o.momentum_given)
 		o.mu = 0; /* nowhere to keep it */
 	m->conf.outer = (struct merge_outer){ o.eta, o.mu };
+	o.report |= o.dry;
 	m->conf.cosine = o.report;
 	m->conf.outlier = o.outlier;
 	m->conf.quorum = o.quorum;
@@ -276,17 +278,26 @@ static int check_options(struct merge *m, char **words, int n)
 	return 0;
 }
 
+/* A dry run makes no key either. */
+static int open_keys(struct merge *m)
+{
+	int rc;
+
+	if (o.dry)
+		return trust_reader(&m->trust, o.key, o.trust);
+	rc = trust_signer(&m->key, o.key, o.trust, &say);
+	return rc < 0 ? rc : trust_load(&m->trust, o.trust, &m->key);
+}
+
 static int run(struct merge *m, char **words, int n)
 {
 	int rc;
 
-	if ((rc = trust_signer(&m->key, o.key, o.trust, &say)) < 0 ||
-		(rc = trust_load(&m->trust, o.trust, &m->key)) < 0 ||
-		(rc = pool_open(&m->pool, (int)o.threads)) < 0 || (rc = wake_catch()) < 0)
+	if ((rc = open_keys(m)) < 0 || (rc = pool_open(&m->pool, (int)o.threads)) < 0 || (rc = wake_catch()) < 0)
 		return rc;
 	fd_raise_limit(); /* every delta holds a descriptor, or two */
 	if ((rc = open_base(m, words[0])) < 0 || (rc = open_deltas(m, words + 1, (size_t)n - 1)) < 0 ||
-		(rc = open_state(m)) < 0 || (rc = open_output(m)) < 0)
+		(rc = open_state(m)) < 0 || (!o.dry && (rc = open_output(m)) < 0))
 		return rc;
 	rc = open_answers(m);
 	if (rc == 0)

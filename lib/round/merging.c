@@ -392,6 +392,25 @@ int merging_write(struct merging *m, const struct merging_output *checkpoint,
 	return state ? sink_finish(&m->sink[1], NULL) : 0;
 }
 
+int merging_judge(struct merging *m, struct say *say)
+{
+	bool again;
+	int rc;
+
+	m->say = say;
+	m->dry = true;
+	do {
+		size_t refused = answers_refused(m->answers);
+
+		if ((rc = pass(m, NULL)) < 0)
+			return rc;
+		again = answers_refused(m->answers) > refused;
+		answers_settle(m->answers);
+		rc = answers_enough(m->answers, m->conf.quorum, m->conf.strict);
+	} while (rc == 0 && again);
+	return rc;
+}
+
 int merging_finish(struct merging *m, digest *id)
 {
 	return sink_finish(&m->sink[0], id);

@@ -61,6 +61,8 @@ struct merging_output {
  * were refused, nothing is written. */
 int merging_write(struct merging *m, const struct merging_output *checkpoint,
 	const struct merging_output *state, const struct key *key, struct say *say) ERR_MUST;
+/* Instead of both: reads and judges the answers as merging_write does, and writes nothing. */
+int merging_judge(struct merging *m, struct say *say) ERR_MUST;
 int merging_finish(struct merging *m, digest *id) ERR_MUST;
 const struct meta *merging_meta(const struct merging *m); /* of the new checkpoint */
 void merging_close(struct merging *m);

@@ -665,6 +665,34 @@ expect_row() {
 	expect_row 3 "b.delta b [^ ]+ 100 10 1000 [0-9.]+ - accepted -"
 }
 
+@test "a dry run judges and reports, and writes nothing at all" {
+	delta bad.delta g0 nan
+	for where in "-o g1 -s state" ""; do
+		merge -n $where g0 a.delta bad.delta
+		expect_status 0
+		expect_stderr_line "^dl-merge: bad.delta: refused: tensor 'w' element 0"
+		echo "$output" >report
+		expect_row 2 "a.delta a [^ ]+ 100 10 1000 1 - accepted -"
+		expect_row 3 "bad.delta bad [^ ]+ 100 10 0 - - not-finite .+"
+	done
+	merge -n -K 2 g0 a.delta bad.delta
+	expect_status 4
+	expect_no_file g1 state state.lock
+	expect_no_temporary
+	# A state that does not fit is found, too; one that fits is left alone.
+	dl-merge -s state -o g1 g0 a.delta
+	delta b.delta g1 0.5
+	cp state before
+	merge -n -s state g1 b.delta
+	expect_status 0
+	expect_same state before
+	expect_no_file state.prev
+	new_home
+	merge -n g0 a.delta
+	expect_status 3
+	[ -z "$(find "$HOME" -type f)" ]
+}
+
 @test "--report names the key of a stranger" {
 	dl-key gen -o dora
 	dl-forge -k dora.key -b g0 -l delta learner=x tokens=100 steps=10 w:2x2:0.5 b:1:2 >x.delta
