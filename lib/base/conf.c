@@ -366,7 +366,7 @@ const char *conf_nearest(const char *word, const char *const *candidates)
 {
 	size_t n = strlen(word);
 	const char *best = containing(word, candidates);
-	unsigned nearest = n < 4 ? 2 : 3; /* this far is no longer near */
+	unsigned nearest = n < 4 || best ? 2 : 3; /* this far is no longer near */
 
 	for (; n <= CONF_KEY && *candidates; candidates++) {
 		unsigned d;

@@ -49,7 +49,8 @@ int conf_bool(const struct conf *c, const char *key, int *out) ERR_MUST; /* yes 
 int conf_known(const struct conf *c, const char *const *known) ERR_MUST;
 /* "key value\n" for each item, in order. */
 int conf_format(const struct conf *c, struct buf *out) ERR_MUST;
-/* The candidate nearest to word by edit distance; else the only one that has it within; or NULL. */
+/* The candidate that word was meant to be: but for a slip, the only one that has it within, the nearest
+ * by edit distance; or NULL. */
 const char *conf_nearest(const char *word, const char *const *candidates);
 
 #endif
