@@ -28,7 +28,7 @@ static const struct opt table[] = {
 	{ 'c', "conf", OPT_TEXT, &o.conf, "CONF", "configuration: a file, '-', or tiny (the default), small, medium" },
 	{ 0, "seed", OPT_U64, &o.seed, "N", "seed of the initial values, 0 by default",
 	  .given = &o.seed_given },
-	{ 0, "label", OPT_TEXT, &o.label, "TEXT", "tells runs of the same model and seed apart" },
+	{ 0, "label", OPT_TEXT, &o.label, "NAME", "tells runs of one configuration and seed apart" },
 	{ 'o', "output", OPT_TEXT, &o.output, "FILE", "write there instead of to standard output" },
 	{ 0, "print", OPT_FLAG, &o.print, NULL, "print the whole configuration as text and leave" },
 	{ 'r', "run", OPT_TEXT, &o.run, "RUN", "make a run directory (not there yet)" },
@@ -38,7 +38,7 @@ static const struct opt table[] = {
 	OPT_END
 };
 static const char *const synopsis[] = {
-	"dl-init [-c CONF] [--seed N] [--label TEXT] [-o FILE]",
+	"dl-init [-c CONF] [--seed N] [--label NAME] [-o FILE]",
 	"dl-init --print [-c CONF]",
 	NULL
 };
@@ -111,19 +111,50 @@ static int read_conf(struct plan *p, const char *path)
 	return rc == ERR_DATA ? ERR_USAGE : rc;
 }
 
+/* What to know of a key without dl-model(5), as a comment. */
+static const char *remark(const char *key)
+{
+	static const struct { const char *key, *text; } remarks[] = {
+		{ "vocab", "different tokens; 256 for bytes" },
+		{ "d_model", "width: channels between layers" },
+		{ "layers", "how many" },
+		{ "heads", "of attention, for queries" },
+		{ "kv_heads", "of attention, for keys and values" },
+		{ "head_dim", "channels of a head" },
+		{ "ff", "width of the feed-forward part" },
+		{ "context", "tokens a sample" },
+		{ "tied", "yes: embedding and output share one matrix" },
+		{ "rope_theta", "base of the rotary angles" },
+		{ "norm_eps", "added to the mean square" },
+		{ "init_std", "standard deviation of the first values" },
+		{ "experts", "0: dense" },
+		{ "lr", "largest learning rate" },
+		{ "lr_min_ratio", "last rate, as a fraction of lr" },
+		{ "warmup", "global steps up to the largest rate" },
+		{ "decay_steps", "global step where the cosine ends; 0: constant rate" },
+		{ "beta1", "of AdamW" },
+		{ "beta2", "of AdamW" },
+		{ "eps", "of AdamW" },
+		{ "weight_decay", "of AdamW, for matrices only" },
+		{ "clip", "longest gradient; 0: do not clip" },
+		{ "batch", "samples a step" },
+	};
+
+	for (size_t i = 0; i < sizeof remarks / sizeof remarks[0]; i++)
+		if (strcmp(remarks[i].key, key) == 0)
+			return remarks[i].text;
+	return "";
+}
+
 static int print_conf(const struct plan *p)
 {
 	struct conf conf = { 0 };
-	struct buf text = BUF_INIT;
 	int rc = model_conf_write(&p->model, &conf);
 
 	if (rc == 0)
 		rc = train_conf_write(&p->train, &conf);
-	if (rc == 0)
-		rc = conf_format(&conf, &text);
-	if (rc == 0)
-		fputs(text.data, stdout);
-	buf_release(&text);
+	for (size_t i = 0; rc == 0 && i < conf.n; i++)
+		printf("%-12s %-8s # %s\n", conf.v[i].key, conf.v[i].value, remark(conf.v[i].key));
 	conf_release(&conf);
 	return rc < 0 ? rc : fd_close_output();
 }
@@ -135,9 +166,11 @@ static int make_header(struct header *h, struct plan *p)
 	if (rc == 0) {
 		p->meta.kind = KIND_CHECKPOINT;
 		p->meta.seed = o.seed;
-		run_id(p->meta.run, p->meta.model, o.seed, o.label ? o.label : "");
-		rc = meta_write(&p->meta, h);
+		snprintf(p->meta.label, sizeof p->meta.label, "%s", o.label ? o.label : "");
+		rc = run_id(p->meta.run, p->meta.model, &p->train, o.seed, p->meta.label);
 	}
+	if (rc == 0)
+		rc = meta_write(&p->meta, h);
 	if (rc == 0)
 		rc = run_conf_write(&p->model, &p->train, h);
 	return rc < 0 ? rc : tensors_copy(&h->tensors, &p->layout);
@@ -208,6 +241,13 @@ static int make_checkpoint(struct plan *p)
 	return rc;
 }
 
+static void check_schedule(const struct sched *s)
+{
+	if (s->decay_steps > 0 && s->warmup > s->decay_steps)
+		say_warn(&say, "warmup %" PRIu64 " is longer than decay_steps %" PRIu64
+			 ": the rate drops to its last value at once", s->warmup, s->decay_steps);
+}
+
 static int run(int n)
 {
 	struct plan p = { 0 };
@@ -219,7 +259,11 @@ static int run(int n)
 		return err_set(ERR_USAGE, "run directories are not there yet");
 	if (o.print && (o.output || o.label || o.seed_given || o.key))
 		return err_set(ERR_USAGE, "--print goes with -c alone");
-	rc = read_conf(&p, o.conf);
+	rc = o.label ? key_name_check("label", o.label) : 0;
+	if (rc == 0)
+		rc = read_conf(&p, o.conf);
+	if (rc == 0)
+		check_schedule(&p.train.sched);
 	if (rc == 0)
 		rc = o.print ? print_conf(&p) : make_checkpoint(&p);
 	tensors_release(&p.layout);

@@ -32,6 +32,7 @@ static const struct field {
 	{ "step", WHOLE, offsetof(struct meta, step) },
 	{ "tokens", WHOLE, offsetof(struct meta, tokens) },
 	{ "seed", WHOLE, offsetof(struct meta, seed) },
+	{ "label", NAME, offsetof(struct meta, label) },
 	{ "merge", HEX64, offsetof(struct meta, merge) },
 	{ "base", HEX64, offsetof(struct meta, base) },
 	{ "learner", NAME, offsetof(struct meta, learner) },

@@ -28,6 +28,7 @@ struct meta {
 	uint64_t step;     /* global step: of the checkpoint; of the base (delta, state) */
 	uint64_t tokens;   /* trained so far (checkpoint); in this delta since base (delta) */
 	uint64_t seed;
+	char label[KEY_NAME + 1]; /* what its owner calls the run */
 	char merge[65];    /* of checkpoint and outer: base, answers, rule; pairs the two */
 	/* delta and state */
 	char base[65];     /* identity of the checkpoint it starts from */

@@ -1,9 +1,9 @@
 #include "round/run.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "form/sig.h"
 
 /* What a configuration's keys begin with in a header, so that they never meet those of meta.h. */
@@ -44,21 +44,27 @@ int run_model_digest(char out[65], const struct model_conf *c, const struct tens
 	return rc;
 }
 
-void run_id(char out[33], const char *model_digest, uint64_t seed, const char *label)
+int run_id(char out[33], const char *model_digest, const struct train_conf *train, uint64_t seed,
+	const char *label)
 {
-	static const char tag[] = "dl run 1\n";
-	struct sig_hash h;
-	uint8_t le[8];
+	struct buf text = BUF_INIT;
+	struct conf keys = { 0 };
 	digest d;
+	int rc = train_conf_write(train, &keys);
 
-	le64_put(le, seed);
-	sig_hash_init(&h);
-	sig_hash_add(&h, tag, sizeof tag - 1);
-	sig_hash_add(&h, model_digest, strlen(model_digest));
-	sig_hash_add(&h, le, sizeof le);
-	sig_hash_add(&h, label, strlen(label));
-	sig_hash_end(&h, &d);
-	sig_hex(out, d.b, 16);
+	if (rc == 0)
+		rc = buf_fmt(&text, "dl run 1\nmodel %s\n", model_digest);
+	if (rc == 0)
+		rc = conf_format(&keys, &text);
+	if (rc == 0)
+		rc = buf_fmt(&text, "seed %" PRIu64 "\nlabel %s\n", seed, label);
+	if (rc == 0) {
+		sig_digest(&d, text.data, text.len);
+		sig_hex(out, d.b, 16);
+	}
+	conf_release(&keys);
+	buf_release(&text);
+	return rc;
 }
 
 /* Is what the header says of its model also what its configuration leads to? */

@@ -14,8 +14,9 @@
 /* 64 hex digits: BLAKE2b-256 of the resolved model keys and the table of names, dtypes and
  * shapes. */
 int run_model_digest(char out[65], const struct model_conf *c, const struct tensors *layout) ERR_MUST;
-/* 32 hex digits from model digest, seed and label ("" for none). */
-void run_id(char out[33], const char *model_digest, uint64_t seed, const char *label);
+/* 32 hex digits from model digest, training keys, seed and label ("" for none). */
+int run_id(char out[33], const char *model_digest, const struct train_conf *train, uint64_t seed,
+	const char *label) ERR_MUST;
 /* Model and training configuration from the keys of a checkpoint's header, where each starts
  * with "conf."; checks that the tensor table and the digest are those of the configuration. */
 int run_conf_read(struct model_conf *mc, struct train_conf *tc, const struct header *h) ERR_MUST;

@@ -33,17 +33,45 @@ refused() {
 	[ "$(grep -o 'run .*' a)" = "$(grep -o 'run .*' b)" ]
 }
 
-@test "a run is named by model, seed and label" {
+@test "a run is named by configuration, seed and label" {
 	id() { dl-init -v "$@" 2>&1 >/dev/null | sed 's/.*of run \([0-9a-f]*\):.*/\1/'; }
 	conf 'lr 0.1'
 	a=$(id -c my.conf)
 	[ "${#a}" -eq 32 ]
 	[ "$a" != "$(id -c my.conf --seed 2)" ]
 	[ "$a" != "$(id -c my.conf --label again)" ]
-	conf 'lr 0.2'
+	conf 'lr 0.1' 'batch 8'
 	[ "$a" = "$(id -c my.conf)" ]
-	conf 'rope_theta 9999'
+	conf 'lr 0.2'
 	[ "$a" != "$(id -c my.conf)" ]
+	conf 'lr 0.1' 'rope_theta 9999'
+	[ "$a" != "$(id -c my.conf)" ]
+}
+
+@test "a label is a name and stays with the run" {
+	conf
+	dl-init -c my.conf --label second-try -o g0.ckpt
+	dl-show g0.ckpt | grep -qE '^  label +second-try$'
+	corpus 5000 >text
+	dl-data -o text text
+	dl-learn -j 1 -n 1 -d text.tok g0.ckpt >a.delta
+	dl-merge g0.ckpt a.delta >g1.ckpt
+	dl-show g1.ckpt | grep -qE '^  label +second-try$'
+	for label in '' 'a b' ../x; do
+		run -2 --separate-stderr dl-init --label "$label"
+		expect_stderr_line '^dl-init: label .*: a name is 1 to 64 of'
+	done
+}
+
+@test "a warm-up that is longer than the decay is warned of" {
+	conf 'warmup 100' 'decay_steps 50'
+	run -0 --separate-stderr dl-init -c my.conf -o g0.ckpt
+	expect_stderr_line '^dl-init: .*warmup 100 is longer than decay_steps 50'
+	for line in 'decay_steps 100' 'decay_steps 0'; do
+		conf 'warmup 100' "$line"
+		run -0 --separate-stderr dl-init -c my.conf -o g0.ckpt
+		expect_no_stderr
+	done
 }
 
 @test "--print gives a configuration with every key that means the same" {
@@ -62,7 +90,7 @@ refused() {
 	expect_same b.ckpt c.ckpt
 	for key in vocab d_model layers heads kv_heads head_dim ff context tied rope_theta norm_eps \
 		init_std experts lr lr_min_ratio warmup decay_steps beta1 beta2 eps weight_decay clip batch; do
-		grep -q "^$key " tiny.conf
+		grep -qE "^$key +[^ ]+ +# [a-zA-Z0-9]" tiny.conf
 	done
 }
 

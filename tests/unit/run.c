@@ -37,16 +37,21 @@ static void test_digest(void)
 
 static void test_id(void)
 {
-	char id[4][33];
+	struct model_conf mc;
+	struct train_conf tc;
+	struct tensors layout;
+	char id[5][33];
 
-	run_id(id[0], "ab", 1, "");
-	run_id(id[1], "ab", 1, "");
+	configure(&mc, &tc, &layout);
+	CHECK(run_id(id[0], "ab", &tc, 1, "") == 0 && run_id(id[1], "ab", &tc, 1, "") == 0);
 	CHECK_STR(id[0], id[1]);
-	run_id(id[1], "ac", 1, "");
-	run_id(id[2], "ab", 2, "");
-	run_id(id[3], "ab", 1, "x");
-	for (int i = 1; i < 4; i++)
+	CHECK(run_id(id[1], "ac", &tc, 1, "") == 0 && run_id(id[2], "ab", &tc, 2, "") == 0);
+	CHECK(run_id(id[3], "ab", &tc, 1, "x") == 0);
+	tc.sched.lr *= 2;
+	CHECK(run_id(id[4], "ab", &tc, 1, "") == 0);
+	for (int i = 1; i < 5; i++)
 		CHECK(strlen(id[i]) == 32 && strcmp(id[0], id[i]) != 0);
+	tensors_release(&layout);
 }
 
 static void test_header(void)

@@ -43,7 +43,7 @@ static inline void small_run_ckpt(struct small_run *r, float factor)
 	for (uint64_t i = 0; i < n; i++)
 		value[i] *= factor;
 	CHECK(run_model_digest(meta.model, &r->model, &r->layout) == 0);
-	run_id(meta.run, meta.model, 11, "");
+	CHECK(run_id(meta.run, meta.model, &r->train, 11, "") == 0);
 	CHECK(meta_write(&meta, &h) == 0 && run_conf_write(&r->model, &r->train, &h) == 0);
 	CHECK(tensors_copy(&h.tensors, &r->layout) == 0);
 	CHECK(frame_create(&w, fd, &h, &r->key.secret, NULL) == 0);
