@@ -329,8 +329,8 @@ int trust_judge(const struct trust *t, const struct sig_public *signer, const ch
 		return err_set(ERR_AUTH, "signed by %s%s%s, which is revoked", print,
 			       found ? " " : "", found ? found->key.name : "");
 	if (!found)
-		return err_set(ERR_AUTH,
-			       "signed by %s, which is not trusted (dl-key trust FILE.pub)", print);
+		return err_set(ERR_AUTH, "signed by %s, which is not trusted "
+			       "(there: dl-key show >FILE.pub; here: dl-key trust FILE.pub)", print);
 	if (name)
 		*name = found->key.name;
 	return 0;

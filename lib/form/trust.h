@@ -42,7 +42,7 @@ void trust_release(struct trust *t);
 /* One's own key, to sign with: key_find, and ERR_AUTH when the lists that trust_load would read say
  * that it is revoked. */
 int trust_signer(struct key *k, const char *key, const char *path, struct say *say) ERR_MUST;
-/* 0, or ERR_AUTH: "signed by 0123456789abcdef..., which is not trusted (dl-key trust FILE.pub)". *name
+/* 0, or ERR_AUTH: "signed by 0123456789abcdef..., which is not trusted (there: ...)". *name
  * (may be NULL) gets what the key is called here, valid as long as t. */
 int trust_judge(const struct trust *t, const struct sig_public *signer, const char **name) ERR_MUST;
 bool trust_revoked(const struct trust *t, const struct sig_public *signer);

@@ -476,7 +476,7 @@ inject() {
 @test "a stranger, a revoked key, a name that is another's: refused" {
 	dl-key gen -o anna
 	dl-forge -k anna.key -b g0 -l delta learner=x tokens=100 steps=10 w:2x2:0.5 b:1:2 >x.delta
-	expect_refused x.delta "signed by [0-9a-f]{32}, which is not trusted"
+	expect_refused x.delta "signed by [0-9a-f]{32}, which is not trusted \(there: dl-key show >FILE.pub; here: dl-key trust FILE.pub\)$"
 	merge g0 x.delta
 	expect_status 3
 	expect_stdout ""
