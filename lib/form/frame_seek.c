@@ -64,7 +64,7 @@ static int load(const struct frame_reader *r, struct block *b, uint64_t number, 
 static int unpack_known(struct frame_scratch *s, const digest *h)
 {
 	if (memcmp(s->block.h.b, h->b, SIG_DIGEST) != 0)
-		return err_set(ERR_AUTH, "damaged: hash differs from the index");
+		return err_set(ERR_AUTH, "seal does not verify"); /* nor could its own, over this h */
 	return block_unpack(&s->block, &s->zs);
 }
 
@@ -91,7 +91,7 @@ static int read_trailer(const struct frame_reader *r, struct trailer *t)
 		return (int)got;
 	trailer_get(t, bytes);
 	if (got < CHAIN_TRAILER || t->offset >= size - CHAIN_TRAILER)
-		return err_set(ERR_AUTH, "truncated or damaged: its trailer makes no sense");
+		return err_set(ERR_AUTH, "truncated or damaged: no trailer at its end");
 	return 0;
 }
 

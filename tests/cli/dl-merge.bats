@@ -514,7 +514,7 @@ inject() {
 	head -c 100 b.delta >cut.delta
 	expect_refused cut.delta ".*truncated"
 	(cat b.delta && printf x) >longer.delta
-	expect_refused longer.delta "truncated or damaged"
+	expect_refused longer.delta "truncated or damaged: no trailer at its end$"
 	cat b.delta c.delta >both.delta
 	expect_refused both.delta ".*"
 	head -c 3000 /dev/urandom >random.delta
@@ -551,6 +551,17 @@ refuses() {
 	delta a.delta g1 0.25
 	flips state refuses -s bad.delta g1 a.delta
 }
+@test "dl-show and dl-merge say the same of a damaged frame" {
+	dl-forge checkpoint run="$run_id" model="$model" w:3000:normal,1,1 >g0
+	dl-forge -b g0 -l delta learner=a tokens=1 steps=1 w:3000:normal,2,1 >bad.delta
+	printf '\377' | dd of=bad.delta bs=1 seek="$(($(stat -c %s bad.delta) / 2))" conv=notrunc status=none
+	run --separate-stderr dl-show --verify bad.delta
+	expect_stderr_line "^dl-show: bad.delta: frame 1: seal does not verify$"
+	merge g0 bad.delta
+	expect_status 3
+	expect_stderr_like "refused: frame 1: seal does not verify"
+}
+
 @test "every byte that is cut off is missed" {
 	local size cut
 	size=$(stat -c %s b.delta)
