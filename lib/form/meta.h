@@ -30,8 +30,8 @@ struct meta {
 	uint64_t seed;
 	char label[KEY_NAME + 1]; /* what its owner calls the run */
 	char merge[65];    /* of checkpoint and outer: base, answers, rule; pairs the two */
+	char base[65];     /* identity of the checkpoint it starts from, or was merged into */
 	/* delta and state */
-	char base[65];     /* identity of the checkpoint it starts from */
 	char learner[KEY_NAME + 1];
 	uint64_t steps;    /* inner steps since base */
 	/* training loss in nats a token; never NaN, 0 when steps is 0 */

@@ -102,6 +102,7 @@ static int set_next(struct merging *m)
 	m->next.round++;
 	m->next.step += (uint64_t)(steps + 0.5);
 	m->next.tokens += tokens;
+	sig_hex(m->next.base, m->base_id.b, sizeof m->base_id.b);
 	merge_digest(m, m->next.merge);
 	return 0;
 }

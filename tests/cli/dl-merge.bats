@@ -40,6 +40,9 @@ expect_values() {
 header() {
 	dl-dump "$1" | sed -n "s/^$2 //p;/^w/q"
 }
+identity() {
+	dl-show "$1" | sed -n 's/^ *identity *//p'
+}
 merge() {
 	run --separate-stderr dl-merge "$@"
 }
@@ -150,6 +153,11 @@ expect_refused() {
 	[ "$(header g1 d_model)" = 64 ]
 	[ "$(header g1 future_key)" = x ]
 	[ -z "$(header g1 learner)" ]
+	# Its parent is the checkpoint merged into, and not that one's.
+	[ "$(header g1 base)" = "$(identity g0)" ]
+	delta a.delta g1 0.5
+	dl-merge -o g2 g1 a.delta
+	[ "$(header g2 base)" = "$(identity g1)" ]
 }
 
 # second BASE STATE RULE RATE MOMENTUM DELTA...: merged by dl-merge and by merge.py, to files next and state.
