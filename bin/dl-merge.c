@@ -18,7 +18,7 @@
 #define THREADS 4 /* more only on request: each takes memory */
 
 static struct {
-	bool strict, report, dry, quiet, verbose, momentum_given;
+	bool strict, report, dry, partial, finish, quiet, verbose, momentum_given;
 	const char *state, *rule, *output, *key, *trust;
 	double eta, mu, outlier, wait;
 	uint64_t quorum, threads;
@@ -37,6 +37,8 @@ static const struct opt table[] = {
 	{ 0, "wait", OPT_SECONDS, &o.wait, "TIME", "refuse pipes that are not at their end after TIME" },
 	{ 0, "report", OPT_FLAG, &o.report, NULL, "print a line of TSV for each delta" },
 	{ 'n', "dry-run", OPT_FLAG, &o.dry, NULL, "judge and report, but write nothing" },
+	{ 0, "partial", OPT_FLAG, &o.partial, NULL, "write a sum for another merge (not there yet)" },
+	{ 0, "finish", OPT_FLAG, &o.finish, NULL, "merge such sums (not there yet)" },
 	{ 'o', "output", OPT_TEXT, &o.output, "FILE", "write here, not to standard output" },
 	{ 'j', "threads", OPT_U64, &o.threads, "N", "threads; the result is the same for any number", 1, 1024 },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "secret key to sign with" },
@@ -172,8 +174,8 @@ static void say_result(const struct merging *g, const digest *id, size_t accepte
 	char hex[2 * SIG_DIGEST + 1];
 
 	sig_hex(hex, id->b, sizeof id->b);
-	say_note(&say, "checkpoint %.16s: round %" PRIu64 ", step %" PRIu64 ", %" PRIu64 " tokens, from %zu delta%s",
-		hex, m->round, m->step, m->tokens, accepted, accepted == 1 ? "" : "s");
+	say_note(&say, "checkpoint %.16s: round %" PRIu64 ", step %" PRIu64 ", %" PRIu64
+		" tokens, from %zu delta%s", hex, m->round, m->step, m->tokens, accepted, accepted == 1 ? "" : "s");
 }
 
 /* The state gets its name before the checkpoint is complete: see merging.h. */
@@ -255,6 +257,9 @@ static int check_options(struct merge *m, char **words, int n)
 {
 	int standard = 0;
 
+	if (o.partial || o.finish)
+		return err_set(ERR_USAGE, "merging by parts, %s, is not there yet",
+			o.partial ? "--partial" : "--finish");
 	if (n < 2)
 		return err_set(ERR_USAGE, "a checkpoint and at least one delta are needed, see -h");
 	for (int i = 0; i < n; i++)
@@ -293,7 +298,8 @@ static int run(struct merge *m, char **words, int n)
 {
 	int rc;
 
-	if ((rc = open_keys(m)) < 0 || (rc = pool_open(&m->pool, (int)o.threads)) < 0 || (rc = wake_catch()) < 0)
+	if ((rc = open_keys(m)) < 0 || (rc = pool_open(&m->pool, (int)o.threads)) < 0 ||
+		(rc = wake_catch()) < 0)
 		return rc;
 	fd_raise_limit(); /* every delta holds a descriptor, or two */
 	if ((rc = open_base(m, words[0])) < 0 || (rc = open_deltas(m, words + 1, (size_t)n - 1)) < 0 ||

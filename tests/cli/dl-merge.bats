@@ -857,6 +857,15 @@ expect_row() {
 	expect_same g1 want
 }
 
+@test "merging by parts is not there yet: status 2" {
+	for word in --partial --finish; do
+		merge $word -o g1 g0 a.delta
+		expect_status 2
+		expect_stderr_line "^dl-merge: merging by parts, $word, is not there yet$"
+		expect_no_file g1
+	done
+}
+
 @test "wrong usage" {
 	merge
 	expect_status 2
@@ -864,7 +873,7 @@ expect_row() {
 	merge g0
 	expect_status 2
 	for words in "-K 0" "-K -1" "-K x" "--rule mean" "--outer-lr nan" "--outer-lr -1" "--momentum 1" \
-		"--momentum 0.9abc" "-j 0" "--outer-lr 1e999" "--wait 0" "--partial"; do
+		"--momentum 0.9abc" "-j 0" "--outer-lr 1e999" "--wait 0"; do
 		# shellcheck disable=SC2086 # two words
 		merge $words g0 a.delta
 		[ "$status" -eq 2 ] || complain "$words was accepted"
