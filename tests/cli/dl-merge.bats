@@ -687,6 +687,7 @@ expect_row() {
 @test "a dry run judges and reports, and writes nothing at all" {
 	delta bad.delta g0 nan
 	for where in "-o g1 -s state" ""; do
+		# shellcheck disable=SC2086 # options are words
 		merge -n $where g0 a.delta bad.delta
 		expect_status 0
 		expect_stderr_line "^dl-merge: bad.delta: refused: tensor 'w' element 0"
