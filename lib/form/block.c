@@ -87,7 +87,6 @@ int block_pack(struct block *b, struct zs *zs, size_t plane)
 		return rc;
 	b->p.stored = (uint32_t)stored;
 	prelude_put(b->image, &b->p);
-	block_hash(b);
 	return 0;
 }
 

@@ -3,7 +3,8 @@
  * and decoded on its way in. Blocks of one file share nothing but the chain, so threads can work
  * on several.
  *
- *     out:  fill raw and p, set number; block_pack; set c from the chain; block_sign; block_store
+ *     out:  fill raw and p; block_pack; set number; block_hash; set c from the chain; block_sign;
+ *           block_store
  *     in:   block_load, set number; block_hash; set c from the chain; block_open
  */
 #ifndef BLOCK_H

@@ -26,7 +26,7 @@
  * or one that is sealed well but makes no sense to this version.
  *
  * Memory: 3 MiB a frame in flight: one without a pool, else 2 (writing) or 3 (reading) for each
- * thread; plus 56 bytes for each frame of the file in a writer and a seekable reader.
+ * thread, of at least four threads; plus 56 bytes a frame for writing and seekable reading.
  */
 #ifndef FRAME_H
 #define FRAME_H

@@ -74,12 +74,14 @@ static int step_job(void *ctx, int i, int thread)
 {
 	struct frame_reader *r = ctx;
 
+	int parts = batch_parts(r->hashed);
+
 	if (i == 0)
 		load(r, r->loaded, r->gang.size);
-	else if (i <= r->hashed->n)
-		block_hash(&r->hashed->block[i - 1]);
+	else if (i <= parts)
+		batch_hash(r->hashed, i - 1);
 	else
-		return open_block(r, &r->opened->block[i - 1 - r->hashed->n], thread);
+		return open_block(r, &r->opened->block[i - 1 - parts], thread);
 	return 0;
 }
 
@@ -96,7 +98,7 @@ static int step_together(struct frame_reader *r)
 	r->opened = r->hashed;
 	r->hashed = r->loaded;
 	r->loaded = spent;
-	rc = pool_run(r->gang.pool, step_job, r, 1 + r->hashed->n + r->opened->n);
+	rc = pool_run(r->gang.pool, step_job, r, 1 + batch_parts(r->hashed) + r->opened->n);
 	add_to_chain(r, r->hashed);
 	return rc;
 }

@@ -12,7 +12,7 @@ struct frame_writer {
 	struct header header;
 	struct gang gang;
 	struct batch *filling; /* its block[n] is being filled */
-	struct batch *waiting; /* in the chain, to be signed and stored; or NULL */
+	struct batch *waiting; /* packed, to be hashed, signed and stored; or NULL */
 	struct progress at;    /* of the next value */
 	struct chain chain;
 	struct ledger ledger;
@@ -51,9 +51,16 @@ static int store(struct frame_writer *w, struct batch *batch)
 {
 	int rc;
 
+	for (int i = 0; i < batch->n; i++)
+		batch->block[i].number = w->chain.number + (uint64_t)i;
+	for (int part = 0; part < batch_parts(batch); part++)
+		batch_hash(batch, part);
 	for (int i = 0; i < batch->n; i++) {
 		struct block *b = &batch->block[i];
 
+		b->before = w->chain.c;
+		chain_add(&w->chain, &b->h);
+		b->c = w->chain.c;
 		block_sign(b, &w->key);
 		b->offset = w->written;
 		if ((rc = enter(w, b)) < 0 || (rc = block_store(b, w->fd)) < 0)
@@ -69,7 +76,6 @@ static int pack(struct frame_writer *w, int i, int thread)
 	struct block *b = &w->filling->block[i];
 	const struct tensor *t;
 
-	b->number = w->chain.number + (uint64_t)i;
 	if (b->p.kind != CHAIN_DATA)
 		return block_pack(b, &w->gang.zs[thread], 0);
 	t = &w->header.tensors.v[b->slice.tensor];
@@ -86,8 +92,8 @@ static int store_or_pack(void *ctx, int i, int thread)
 	return i < 0 ? store(w, w->waiting) : pack(w, i, thread);
 }
 
-/* Packs the batch and puts it into the chain; it then waits to be signed and stored by one thread
- * while the others pack the next one. */
+/* Packs the batch; it then waits to be hashed, signed and stored by one thread while the others pack
+ * the next one. */
 static int flush(struct frame_writer *w)
 {
 	struct batch *batch = w->filling;
@@ -95,13 +101,6 @@ static int flush(struct frame_writer *w)
 
 	if (rc < 0)
 		return rc;
-	for (int i = 0; i < batch->n; i++) {
-		struct block *b = &batch->block[i];
-
-		b->before = w->chain.c;
-		chain_add(&w->chain, &b->h);
-		b->c = w->chain.c;
-	}
 	if (w->gang.batches == 1)
 		return store(w, batch);
 	w->filling = &w->gang.batch[batch == &w->gang.batch[0]];

@@ -2,11 +2,15 @@
 
 #include <stdlib.h>
 
+#include "form/lanes.h"
+
 int gang_init(struct gang *g, struct pool *pool, int batches)
 {
 	int threads = pool_threads(pool), rc = 0;
 
 	*g = (struct gang){ .pool = pool, .batches = threads > 1 ? batches : 1, .size = threads };
+	if (threads > 1 && threads < LANES)
+		g->size = LANES; /* as many as are hashed together */
 	if (!(g->zs = calloc((size_t)threads, sizeof *g->zs)))
 		return err_nomem();
 	for (int k = 0; k < g->batches; k++) {
@@ -27,8 +31,23 @@ void gang_release(struct gang *g)
 			block_release(&g->batch[k].block[i]);
 		free(g->batch[k].block);
 	}
-	for (int i = 0; g->zs && i < g->size; i++)
+	for (int i = 0; g->zs && i < pool_threads(g->pool); i++)
 		zs_release(&g->zs[i]);
 	free(g->zs);
 	*g = (struct gang){ 0 };
+}
+
+int batch_parts(const struct batch *b)
+{
+	return (b->n + LANES - 1) / LANES;
+}
+
+void batch_hash(struct batch *b, int part)
+{
+	struct block *lane[LANES];
+	int n = 0;
+
+	for (int i = part * LANES; i < b->n && n < LANES; i++)
+		lane[n++] = &b->block[i];
+	block_hash_many(lane, (size_t)n);
 }

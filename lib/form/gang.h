@@ -26,4 +26,8 @@ struct gang {
 int gang_init(struct gang *g, struct pool *pool, int batches) ERR_MUST;
 void gang_release(struct gang *g);
 
+/* Blocks are hashed in parts of a few, which is faster than one by one: part in [0, batch_parts). */
+int batch_parts(const struct batch *b);
+void batch_hash(struct batch *b, int part);
+
 #endif
