@@ -181,17 +181,13 @@ static const struct segment *find(const struct corpus *c, uint64_t at)
 	return &c->v[low];
 }
 
-static uint32_t unpack(const uint8_t *from, size_t width)
-{
-	return width == 1 ? from[0] : width == 2 ? le16_get(from) : le32_get(from);
-}
-
 /* Up to n ids from one segment; how many. */
 static int read_portion(struct corpus *c, uint32_t *out, uint64_t at, size_t n)
 {
 	const struct segment *s = find(c, at);
 	uint64_t skip = at - s->first;
 	ssize_t got;
+	int rc;
 
 	if (n > s->tokens - skip)
 		n = (size_t)(s->tokens - skip);
@@ -202,14 +198,8 @@ static int read_portion(struct corpus *c, uint32_t *out, uint64_t at, size_t n)
 		return err_at((int)got, "%s", s->name);
 	if ((size_t)got < n * c->width)
 		return err_set(ERR_DATA, "%s: became shorter while it was read", s->name);
-	for (size_t i = 0; i < n; i++) {
-		out[i] = unpack(c->portion + i * c->width, c->width);
-		if (out[i] >= c->conf.vocab)
-			return err_set(ERR_DATA, "%s: token %" PRIu64 ": id %" PRIu32
-				       " is not below the vocabulary of %" PRIu32,
-				       s->name, skip + i, out[i], c->conf.vocab);
-	}
-	return (int)n;
+	rc = ids_unpack(out, c->portion, c->width, n, c->conf.vocab, skip);
+	return rc < 0 ? err_at(rc, "%s", s->name) : (int)n;
 }
 
 int corpus_read(struct corpus *c, uint32_t *out, uint64_t at, size_t n)

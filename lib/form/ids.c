@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/num.h"
 #include "base/say.h"
 
@@ -79,4 +80,22 @@ int ids_end(struct ids *p, uint32_t *out, size_t *count)
 	if (rc == 0 && p->in_line)
 		end_line(p, out, count);
 	return rc;
+}
+
+static uint32_t unpack(const uint8_t *from, size_t size)
+{
+	return size == 1 ? from[0] : size == 2 ? le16_get(from) : le32_get(from);
+}
+
+int ids_unpack(uint32_t *out, const uint8_t *from, size_t size, size_t n, uint32_t vocab,
+	uint64_t first)
+{
+	for (size_t i = 0; i < n; i++) {
+		out[i] = unpack(from + i * size, size);
+		if (out[i] >= vocab)
+			return err_set(ERR_DATA, "token %" PRIu64 ": id %" PRIu32
+				       " is not below the vocabulary of %" PRIu32,
+				       first + i, out[i], vocab);
+	}
+	return 0;
 }

@@ -5,6 +5,8 @@
  *     struct ids p = { .vocab = 8192, .ends = false };
  *     ids_parse(&p, out, &count, text, n);    for each piece; out has room for n + 1 ids
  *     ids_end(&p, out, &count);               out has room for 2
+ *
+ * And from binary: ids_unpack.
  */
 #ifndef IDS_H
 #define IDS_H
@@ -30,5 +32,10 @@ struct ids {
 /* 0, or ERR_DATA: "line 7: id 9000 is not below the vocabulary of 8192". */
 int ids_parse(struct ids *p, uint32_t *out, size_t *count, const char *text, size_t n) ERR_MUST;
 int ids_end(struct ids *p, uint32_t *out, size_t *count) ERR_MUST;
+
+/* n little-endian ids of `size` bytes (1, 2 or 4), the first of them token number `first`. 0, or
+ * ERR_DATA: "token 7: id 9000 is not below the vocabulary of 8192". */
+int ids_unpack(uint32_t *out, const uint8_t *from, size_t size, size_t n, uint32_t vocab,
+	uint64_t first) ERR_MUST;
 
 #endif

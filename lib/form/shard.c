@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "form/ids.h"
 #include "form/meta.h"
 #include "io/fd.h"
 
@@ -184,28 +185,18 @@ const char *shard_name(const struct shard *s)
 	return s->path;
 }
 
-static uint32_t unpack(const uint8_t *from, enum dtype dtype, size_t i)
-{
-	return dtype == DTYPE_U8 ? from[i] : dtype == DTYPE_U16 ? le16_get(from + 2 * i)
-							       : le32_get(from + 4 * i);
-}
-
 /* Ids of the current slice that start at position `at`, n at most; how many. */
 static int take_slice(struct shard *s, uint32_t *out, uint64_t at, size_t n)
 {
 	const struct frame_slice *slice = &s->slice;
 	size_t skip = (size_t)(at - slice->first), left = slice->n - skip;
+	size_t size = dtype_size(s->dtype);
+	int rc;
 
 	if (n > left)
 		n = left;
-	for (size_t i = 0; i < n; i++) {
-		out[i] = unpack(slice->elements, s->dtype, skip + i);
-		if (out[i] >= s->info.vocab)
-			return err_set(ERR_DATA, "%s: token %" PRIu64 ": id %" PRIu32
-				       " is not below the vocabulary of %" PRIu32,
-				       s->path, at + i, out[i], s->info.vocab);
-	}
-	return (int)n;
+	rc = ids_unpack(out, (const uint8_t *)slice->elements + skip * size, size, n, s->info.vocab, at);
+	return rc < 0 ? err_at(rc, "%s", s->path) : (int)n;
 }
 
 int shard_read(struct shard *s, uint32_t *out, uint64_t at, size_t n)
