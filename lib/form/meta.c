@@ -15,10 +15,13 @@ static const char *const kinds[] = {
 	[KIND_SUM] = "sum",
 	[KIND_FRAGMENT] = "fragment",
 	[KIND_MANIFEST] = "manifest",
+	[KIND_HEAD] = "head",
+	[KIND_BEAT] = "beat",
+	[KIND_EPOCH] = "epoch",
 };
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-enum type { HEX32, HEX64, NAME, WHOLE, REAL };
+enum type { HEX32, HEX64, NAME, FRAGMENT, WHOLE, REAL };
 
 /* The keys in the order they are written. */
 static const struct field {
@@ -43,6 +46,12 @@ static const struct field {
 	{ "shard", HEX64, offsetof(struct meta, shard) },
 	{ "cursor", WHOLE, offsetof(struct meta, cursor) },
 	{ "context", WHOLE, offsetof(struct meta, context) },
+	{ "fragment", FRAGMENT, offsetof(struct meta, fragment) },
+	{ "version", WHOLE, offsetof(struct meta, version) },
+	{ "epoch", WHOLE, offsetof(struct meta, epoch) },
+	{ "incarnation", WHOLE, offsetof(struct meta, incarnation) },
+	{ "trained", WHOLE, offsetof(struct meta, trained) },
+	{ "answered", WHOLE, offsetof(struct meta, answered) },
 };
 
 const char *kind_name(enum kind k)
@@ -80,6 +89,14 @@ static int read_name(char *to, const char *key, const char *text)
 	return 0;
 }
 
+static int read_fragment(char *to, const char *text)
+{
+	if (strlen(text) != 4 || text[0] != 'f' || strspn(text + 1, "0123456789") != 3)
+		return err_set(ERR_DATA, "key 'fragment' is not like f007");
+	memcpy(to, text, 5);
+	return 0;
+}
+
 static int read_field(void *to, const struct field *f, const struct conf *keys)
 {
 	const char *text = conf_get(keys, f->key);
@@ -91,6 +108,7 @@ static int read_field(void *to, const struct field *f, const struct conf *keys)
 	case HEX32: return read_hex(to, f->key, text, 32);
 	case HEX64: return read_hex(to, f->key, text, 64);
 	case NAME: return read_name(to, f->key, text);
+	case FRAGMENT: return read_fragment(to, text);
 	case WHOLE: rc = conf_u64(keys, f->key, 0, UINT64_MAX, to); break;
 	case REAL: rc = conf_f64(keys, f->key, -DBL_MAX, DBL_MAX, to); break;
 	}
@@ -121,9 +139,13 @@ bool meta_is_text(const char *key)
 	return strcmp(key, "kind") == 0;
 }
 
-/* What a reader of the first checkpoint of a run looks for. */
+/* What a reader of the first checkpoint or fragment of a run looks for. */
 static bool even_zero(enum kind kind, const struct field *f)
 {
+	if (kind == KIND_FRAGMENT)
+		return f->offset == offsetof(struct meta, version) ||
+			f->offset == offsetof(struct meta, step) ||
+			f->offset == offsetof(struct meta, tokens);
 	return kind == KIND_CHECKPOINT && (f->offset == offsetof(struct meta, round) ||
 					   f->offset == offsetof(struct meta, step) ||
 					   f->offset == offsetof(struct meta, tokens));
@@ -148,6 +170,7 @@ static int write_field(const void *from, const struct field *f, enum kind kind, 
 	case HEX32:
 	case HEX64:
 	case NAME:
+	case FRAGMENT:
 		if (*(const char *)from)
 			return conf_set(keys, f->key, from);
 		break;

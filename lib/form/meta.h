@@ -16,7 +16,7 @@
 
 enum kind {
 	KIND_CHECKPOINT, KIND_DELTA, KIND_STATE, KIND_OUTER, KIND_SHARD, KIND_SUM, KIND_FRAGMENT,
-	KIND_MANIFEST
+	KIND_MANIFEST, KIND_HEAD, KIND_BEAT, KIND_EPOCH
 };
 const char *kind_name(enum kind k); /* "checkpoint", "delta", "state", "outer", "shard", ... */
 
@@ -39,6 +39,13 @@ struct meta {
 	char shard[65];    /* identity of the data */
 	uint64_t cursor;   /* place in the learner's order of its samples */
 	uint64_t context;  /* tokens a sample */
+	/* of one fragment of a run directory (dl-run-dir(5)); else empty and 0 */
+	char fragment[5];  /* "f003"; empty: the whole model */
+	uint64_t version;  /* of the fragment; of the one it starts from (delta) */
+	uint64_t epoch;    /* of the syncer */
+	uint64_t incarnation; /* of the learner */
+	uint64_t trained;  /* tokens the learner has trained over all its lives, when this was made */
+	uint64_t answered; /* of them in answers for this fragment, this one with them (delta) */
 };
 
 /* Is this a well-known key whose value is text, even where it looks like a number? */

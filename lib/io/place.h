@@ -1,0 +1,36 @@
+/*
+ * place - files under the current directory that strangers may write to.
+ *
+ * A path is relative, DIR/DIR/NAME, and no part of it is followed when it is a symbolic link; what is
+ * not a regular file is never waited for. A file that is replaced or removed while it is opened, as on
+ * NFS (ESTALE), is tried again a few times.
+ */
+#ifndef PLACE_H
+#define PLACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "io/atomic.h"
+
+/* 1 and a descriptor, 0 when nothing has that name, else an error that names the path. */
+int place_open(const char *path, int *fd) ERR_MUST;
+/* 1 and the whole file appended to out, 0 when nothing has that name. ERR_DATA above `limit` bytes. */
+int place_read(const char *path, size_t limit, struct buf *out) ERR_MUST;
+/* Makes the directories of path up to its last '/': none of them may be a link. */
+int place_make(const char *path) ERR_MUST;
+/*
+ * Publishes bytes under the name, replacing the file that is there; readers see the old one or the new
+ * one. fast: not made durable, which is enough for what is soon replaced again and missed by nobody.
+ */
+int place_put(const char *path, const void *bytes, size_t n, bool fast) ERR_MUST;
+/* 1 when it is gone, 0 when it was not there. */
+int place_remove(const char *path) ERR_MUST;
+/* The entries of a directory, sorted, those beginning with '.' left out, at most `limit` (then *more is
+ * set). The caller frees each and the array. A missing directory is empty. */
+int place_list(char ***names, size_t *n, const char *path, size_t limit, bool *more) ERR_MUST;
+
+#endif

@@ -1,0 +1,94 @@
+/*
+ * tape - what the syncers of a run decided, and from what: append-only text, chained by hashes.
+ *
+ *     line = NUMBER SECONDS KIND KEY=VALUE... HASH
+ *
+ * NUMBER counts from 1 through the run. SECONDS is the syncer's own clock since its epoch began.
+ * HASH is the first 32 hex digits of C_i = BLAKE2b-256(C_(i-1) || the line without its last word and the
+ * blank before it), C_0 = BLAKE2b-256("dl-tape-1" || run id). Values have no blanks, control characters or
+ * '%': those are %XX.
+ *
+ * Each epoch has a file of its own, syncer/tape.E, so that a syncer that has been superseded and does not
+ * know it yet appends to nobody's chain. Its first line is `epoch`, which says behind which line of the
+ * epoch before it goes on: what that one wrote later does not count. The head, sealed, has number and
+ * hash of the last line it knows. A last line that is cut short was never acted on, and is cut off by the
+ * next syncer.
+ *
+ *     KIND      KEYS
+ *     epoch     epoch after(line) hash(of that line) syncer(fingerprint) nonce at(wall clock, for people)
+ *     manifest  serial
+ *     join      learner key(base64 of its public key) incarnation
+ *     lost      learner silent(seconds)
+ *     back      learner incarnation
+ *     gone      learner
+ *     call      round fragment version invited(all or NAME,NAME) steps(median since its base)
+ *     answer    round fragment learner id incarnation steps tokens trained(interval end) step loss
+ *     refuse    round fragment learner id verdict tokens why         late answers: verdict=late
+ *     merge     round fragment version base(id) merge(digest) rule outer_lr momentum step tokens
+ *               quorum(seconds) waited(seconds) xi_step xi_quorum xi_sync slack window
+ *               answers(LEARNER:ID:SHARE:NORM,...)                   the decision: before it is published
+ *     publish   round fragment version id content outer(content)     it is out
+ *     abandon   round fragment why                                   a decision that can't be carried out
+ *     checkpoint step id
+ *     finish    why(target_steps, target_tokens)
+ *     done      step tokens trained
+ *
+ * An accepted answer stands in exactly one merge that is followed by its publish.
+ */
+#ifndef TAPE_H
+#define TAPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "form/sig.h"
+
+/* ---- one line ---- */
+
+struct tape_line {
+	uint64_t number;
+	double seconds;
+	char kind[16];
+	struct conf fields; /* values as they were before escaping */
+	digest hash;        /* C_i, only its first half known from the text: the rest is computed */
+};
+void tape_line_release(struct tape_line *l);
+const char *tape_text(const struct tape_line *l, const char *key); /* "" when it is not there */
+uint64_t tape_u64(const struct tape_line *l, const char *key);     /* 0 when it is not there or no number */
+double tape_f64(const struct tape_line *l, const char *key);
+
+/* ---- writing ---- */
+
+struct tape; /* the file of one epoch, open for appending */
+/* Makes or opens syncer/tape.E behind line `number` with hash `last` (0 and the C_0 of the run for the
+ * first); a torn last line is cut off. ERR_DATA when the file does not go on from there. */
+int tape_open(struct tape **out, const char *run, uint64_t epoch, uint64_t number, const digest *last)
+	ERR_MUST;
+void tape_close(struct tape *t);
+void tape_start(digest *out, const char *run); /* C_0 */
+/* Begins a line; fields follow; tape_end appends it in one write. An error on the way is reported by
+ * tape_end. durable: fsync. A failed append leaves the file as it was (cut back), to be tried again. */
+void tape_begin(struct tape *t, double seconds, const char *kind);
+void tape_put(struct tape *t, const char *key, const char *value);
+void tape_put_u64(struct tape *t, const char *key, uint64_t value);
+void tape_put_f64(struct tape *t, const char *key, double value);
+void tape_put_id(struct tape *t, const char *key, const digest *id);
+int tape_end(struct tape *t, bool durable) ERR_MUST;
+uint64_t tape_lines(const struct tape *t);
+void tape_last(const struct tape *t, digest *out);
+
+/* ---- reading ---- */
+
+struct tape_reader;
+/* All epochs up to `epoch`, in the order of the chain, lines that were superseded left out. */
+int tape_read_open(struct tape_reader **out, const char *run, uint64_t epoch) ERR_MUST;
+void tape_read_close(struct tape_reader *r);
+/* 1 and a line, 0 at the end, ERR_AUTH where the chain breaks: "syncer/tape.2: line 17: ...". A torn last
+ * line is an end; *torn of tape_read_torn tells. The line is valid until the next call. */
+int tape_read(struct tape_reader *r, const struct tape_line **line) ERR_MUST;
+bool tape_read_torn(const struct tape_reader *r);
+
+#endif
