@@ -2,6 +2,7 @@
 #
 # make sanitize   everything that check runs, under ASan and UBSan, in build/asan
 # make tsan       the same under the thread sanitizer, in build/tsan
+# make check-slow the tests that take minutes each: storms of kills, every system call failing once
 # make fuzz       each parser for FUZZ_SECONDS with libFuzzer (clang), in build/fuzz
 # make bench      speeds and ratios of this machine
 # make lint       floors, headers alone, shell scripts, manual pages, complete triples
@@ -33,7 +34,7 @@ unit_exe := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/*.c)
 fuzz_src := $(filter-out tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c))
 fuzz_exe := $(fuzz_src:tests/fuzz/%.c=$(BUILD)/fuzz/%)
 replay_exe := $(fuzz_src:tests/fuzz/%.c=$(BUILD)/replay/%)
-tool_exe := $(patsubst tests/tools/%.c,$(BUILD)/tools/%,$(wildcard tests/tools/*.c))
+tool_exe := $(patsubst tests/tools/%.c,$(BUILD)/tools/%,$(wildcard tests/tools/*.c)) $(BUILD)/tools/fault.so
 bench_exe := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/*.c))
 man_page := $(wildcard man/*.[157])
 
@@ -79,7 +80,11 @@ $(BUILD)/bench/%: tests/bench/%.c $(archive)
 	@mkdir -p $(@D)
 	$(compile) -o $@ $< $(archive) $(libs)
 
-# Programs that only tests run.
+# Programs that only tests run; the shared object breaks calls of others (dl-break).
+$(BUILD)/tools/%.so: tests/tools/preload/%.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g -fPIC -shared $(WARN) $(WERROR) -o $@ $< -ldl
+
 $(BUILD)/tools/%: tests/tools/%.c $(archive)
 	@mkdir -p $(@D)
 	$(compile) -o $@ $< $(archive) $(libs)
@@ -107,6 +112,9 @@ cli: all $(tool_exe)
 		scripts/run-bats $(wildcard tests/cli/*.bats)
 
 tests: unit replay cli
+
+check-slow: programs
+	@DL_SLOW=1 $(MAKE) --no-print-directory cli
 
 check: programs
 	@$(MAKE) --no-print-directory -k lint-light tests
@@ -157,7 +165,7 @@ uninstall:
 clean:
 	rm -rf $(BUILD) $(bin_exe)
 
-.PHONY: all programs unit replay cli tests check sanitize tsan fuzz fuzz-build bench lint \
+.PHONY: all programs unit replay cli tests check check-slow sanitize tsan fuzz fuzz-build bench lint \
 	lint-light install uninstall clean
 .DELETE_ON_ERROR:
 .SECONDARY:
