@@ -25,6 +25,10 @@ static const struct {
 	[VERDICT_NOT_FINITE] = { "not-finite", ERR_DATA },
 	[VERDICT_DUPLICATE] = { "duplicate", ERR_AUTH },
 	[VERDICT_OUTLIER] = { "outlier", ERR_DATA },
+	[VERDICT_OLD_INCARNATION] = { "old-incarnation", ERR_AUTH },
+	[VERDICT_OVERLAP] = { "overlap", ERR_AUTH },
+	[VERDICT_LATE] = { "late", ERR_AGAIN },
+	[VERDICT_ABANDONED] = { "abandoned", ERR_AGAIN },
 	[VERDICT_NOT_CHECKED] = { "not-checked", ERR_OK },
 };
 
@@ -59,7 +63,7 @@ static void judge_base(struct answer *a, const struct guard_round *round)
 {
 	const struct meta *m = &a->meta;
 
-	if (m->round < round->round)
+	if (m->round < round->round || strcmp(m->base, round->base) == 0)
 		guard_refuse(a, VERDICT_OTHER_BASE,
 			"of round %" PRIu64 ", this is round %" PRIu64, m->round, round->round);
 	else
@@ -77,12 +81,12 @@ static bool is_default_name(const char *name, const struct sig_public *key)
 }
 
 /* The key that has the name here, or would by default; NULL: anybody may use it. */
-static const struct sig_public *owner_of(const struct answer *a, const struct trust *trust)
+static const struct sig_public *owner_of(const char *name, const struct sig_public *signer,
+	const struct trust *trust)
 {
-	const char *name = a->meta.learner;
 	const struct sig_public *named = trust_named(trust, name);
 
-	if (named || is_default_name(name, &a->signer))
+	if (named || is_default_name(name, signer))
 		return named;
 	for (const struct trust_entry *e = trust->v; e < trust->v + trust->n; e++)
 		if (!e->revoked && is_default_name(name, &e->key.pub))
@@ -90,16 +94,28 @@ static const struct sig_public *owner_of(const struct answer *a, const struct tr
 	return NULL;
 }
 
+bool guard_owns(const char *name, const struct sig_public *signer, const struct trust *trust)
+{
+	const struct sig_public *owner = trust ? owner_of(name, signer, trust) : NULL;
+
+	return !owner || memcmp(owner, signer, sizeof *owner) == 0;
+}
+
 static void judge_name(struct answer *a, const struct trust *trust)
 {
-	const struct sig_public *owner = trust ? owner_of(a, trust) : NULL;
 	char signer[33];
 
-	if (!owner || memcmp(owner, &a->signer, sizeof *owner) == 0)
+	if (guard_owns(a->meta.learner, &a->signer, trust))
 		return;
 	sig_fingerprint(signer, &a->signer);
 	guard_refuse(a, VERDICT_NOT_ITS_NAME, "says it is of '%s', but is signed by %s",
 		a->meta.learner, signer);
+}
+
+/* What files of one fragment say besides: only their names stand between the rounds of one base. */
+static bool other_round(const struct meta *m, const struct guard_round *round)
+{
+	return round->fragment[0] && (m->round != round->round || m->version != round->version);
 }
 
 void guard_header(struct answer *a, const struct guard_round *round, const struct tensors *layout,
@@ -115,9 +131,13 @@ void guard_header(struct answer *a, const struct guard_round *round, const struc
 	else if (strcmp(m->model, round->model) != 0)
 		guard_refuse(a, VERDICT_OTHER_LAYOUT, "of model %.*s, not %.*s", SHORT_ID, m->model,
 			SHORT_ID, round->model);
+	else if (strcmp(m->fragment, round->fragment) != 0)
+		guard_refuse(a, VERDICT_OTHER_LAYOUT, "of %s, not %s",
+			m->fragment[0] ? m->fragment : "the whole model",
+			round->fragment[0] ? round->fragment : "the whole model");
 	else if (tensors_same(round->layout, layout) < 0)
 		guard_refuse(a, VERDICT_OTHER_LAYOUT, "%s", err_text());
-	else if (strcmp(m->base, round->base) != 0)
+	else if (strcmp(m->base, round->base) != 0 || other_round(m, round))
 		judge_base(a, round);
 	else
 		judge_name(a, trust);

@@ -2,10 +2,13 @@
  * guard - which answers count, and why not: pure judgement over what headers and first pass found.
  *
  * Reasons, in the order they are looked for: unreadable, not authentic, not a delta, other run,
- * other model or layout, other base, a learner's name that belongs to another key (or begins as the
- * default ones of its learners do), zero steps or tokens, not finite, duplicate, outlier. Of two
- * answers of one learner (same name and signer) the one with more tokens counts, then the smaller
- * identity, then the first given.
+ * other model or layout, other base, other round (of one fragment), a learner's name that belongs to
+ * another key (or begins as the default ones of its learners do), zero steps or tokens, not finite,
+ * duplicate, outlier. Of two answers of one learner (same name and signer) the one with more tokens
+ * counts, then the smaller identity, then the first given.
+ *
+ * The syncer of a run directory knows more reasons: of a process that another of the same learner
+ * has replaced, tokens that an answer before had, and late.
  */
 #ifndef GUARD_H
 #define GUARD_H
@@ -28,6 +31,10 @@ enum verdict {
 	VERDICT_NOT_FINITE,
 	VERDICT_DUPLICATE,
 	VERDICT_OUTLIER,
+	VERDICT_OLD_INCARNATION,
+	VERDICT_OVERLAP,
+	VERDICT_LATE,
+	VERDICT_ABANDONED,  /* was accepted, but the merge it was accepted for cannot be carried out */
 	VERDICT_NOT_CHECKED /* only of guard_standing */
 };
 const char *verdict_name(enum verdict v); /* "accepted", "not-authentic", ...: stable words */
@@ -56,10 +63,14 @@ void guard_refuse(struct answer *a, enum verdict v, const char *fmt, ...) ERR_PR
 struct guard_round { /* what an answer must fit */
 	char run[33], model[65], base[65];
 	uint64_t round;
+	char fragment[5]; /* empty: the whole model */
+	uint64_t version; /* of the fragment's base */
 	const struct tensors *layout;
 };
 /* More steps or tokens than this are no count of anything (and sums of them could wrap). */
 #define GUARD_COUNT ((uint64_t)1 << 53)
+/* May this key use the name? Not one that another trusted key has, or would have by default. */
+bool guard_owns(const char *name, const struct sig_public *signer, const struct trust *trust);
 /* Judges meta and signer of one answer and the layout of its file. */
 void guard_header(struct answer *a, const struct guard_round *round, const struct tensors *layout,
 	const struct trust *trust);

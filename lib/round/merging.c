@@ -31,13 +31,14 @@ struct merging {
 	struct say *say;
 };
 
-int merging_round(struct guard_round *r, const struct frame_reader *base, const struct meta *m)
+static int set_round(struct guard_round *r, const struct frame_reader *base, const struct meta *m,
+	enum kind want)
 {
 	const struct tensors *ts = &frame_header(base)->tensors;
 	digest id;
 	int rc;
 
-	if ((rc = meta_want(m, KIND_CHECKPOINT)) < 0)
+	if ((rc = meta_want(m, want)) < 0)
 		return err_at(rc, "%s", frame_name(base));
 	for (size_t t = 0; t < ts->n; t++)
 		if (ts->v[t].enc != ENC_F32 && ts->v[t].enc != ENC_BF16)
@@ -45,11 +46,26 @@ int merging_round(struct guard_round *r, const struct frame_reader *base, const 
 				frame_name(base), ts->v[t].name, encoding_name(ts->v[t].enc));
 	if ((rc = frame_id(base, &id)) < 0)
 		return rc;
-	*r = (struct guard_round){ .round = m->round, .layout = ts };
+	*r = (struct guard_round){ .round = m->round, .layout = ts, .version = m->version };
+	memcpy(r->fragment, m->fragment, sizeof r->fragment);
 	memcpy(r->run, m->run, sizeof r->run);
 	memcpy(r->model, m->model, sizeof r->model);
 	sig_hex(r->base, id.b, sizeof id.b);
 	return 0;
+}
+
+int merging_round(struct guard_round *r, const struct frame_reader *base, const struct meta *m)
+{
+	return set_round(r, base, m, KIND_CHECKPOINT);
+}
+
+int merging_fragment_round(struct guard_round *r, const struct frame_reader *base,
+	const struct meta *m, uint64_t round)
+{
+	int rc = set_round(r, base, m, KIND_FRAGMENT);
+
+	r->round = round;
+	return rc;
 }
 
 /* ---- the header of what comes out ---- */
@@ -84,23 +100,47 @@ static void merge_digest(const struct merging *m, char out[65])
 	sig_hex(out, d.b, sizeof d.b);
 }
 
-/* Global step: on by the steps of the answers in the mean, weighted as their values are. */
+/* Weighted as their values are. */
+static uint64_t mean_steps(const struct answers *as, bool fragment)
+{
+	double steps = 0;
+
+	for (size_t k = 0; k < as->accepted; k++) {
+		const struct meta *m = &as->v[as->order[k]].meta;
+
+		steps += as->share[k] * (double)(fragment ? m->step : m->steps);
+	}
+	return (uint64_t)(steps + 0.5);
+}
+
+static void set_place(struct merging *m, uint64_t steps)
+{
+	struct meta *next = &m->next;
+
+	if (!m->from.fragment[0]) {
+		next->round++;
+		next->step += steps;
+		return;
+	}
+	next->round = m->conf.round;
+	next->epoch = m->conf.epoch;
+	next->version++;
+	if (steps > next->step)
+		next->step = steps;
+}
+
 static int set_next(struct merging *m)
 {
 	const struct answers *as = m->answers;
-	double steps = 0;
 	uint64_t tokens = 0;
 
-	for (size_t k = 0; k < as->accepted; k++) {
-		steps += as->share[k] * (double)as->v[as->order[k]].meta.steps;
+	for (size_t k = 0; k < as->accepted; k++)
 		tokens += as->v[as->order[k]].meta.tokens;
-	}
 	if (m->from.tokens > UINT64_MAX - tokens || m->from.step > UINT64_MAX - GUARD_COUNT ||
-		m->from.round == UINT64_MAX)
+		m->from.round == UINT64_MAX || m->from.version == UINT64_MAX)
 		return err_set(ERR_DATA, "%s: counts are at their end", frame_name(m->base));
 	m->next = m->from;
-	m->next.round++;
-	m->next.step += (uint64_t)(steps + 0.5);
+	set_place(m, mean_steps(as, m->from.fragment[0]));
 	m->next.tokens += tokens;
 	sig_hex(m->next.base, m->base_id.b, sizeof m->base_id.b);
 	merge_digest(m, m->next.merge);
@@ -195,7 +235,9 @@ static int end_group(struct merging *m, bool summed)
 	if (say_due(m->say))
 		say_progress(m->say, "%s %.0f %%", summed ? "merged" : "read",
 			100 * (double)m->done / (double)m->total);
-	if (rc == 0 && wake_requested())
+	if (m->conf.tick)
+		m->conf.tick(m->conf.tick_ctx);
+	else if (rc == 0 && wake_requested())
 		rc = err_set(ERR_IO, "interrupted");
 	return rc;
 }

@@ -1,7 +1,8 @@
 /*
  * merging - one outer step over files: base, answers and momentum in, next checkpoint and momentum out.
+ * In place of a checkpoint it may be a fragment of a run directory.
  *
- *     merging_round                           what answers must fit
+ *     merging_round, _fragment_round          what answers must fit
  *     answers_open, _settle, _enough          judge what can be judged without values
  *     merging_open
  *     merging_write                           all of the state, all but the end of the checkpoint
@@ -40,15 +41,27 @@ struct merging_conf {
 	uint64_t quorum;      /* see answers_enough; asked again when values refused an answer */
 	bool strict;
 	bool cosine;          /* compare each answer with the merged delta */
+	/* of a fragment: */
+	uint64_t round, epoch; /* that its next version says it is of */
+	void (*tick)(void *ctx); /* if not NULL: called now and then, by the caller's thread */
+	void *tick_ctx;
 };
 
 /* ERR_DATA when base (seekable, m its meta) is not a checkpoint that can be merged into. */
 int merging_round(struct guard_round *r, const struct frame_reader *base, const struct meta *m)
 	ERR_MUST;
+/* The same of a fragment; its deltas answer this round. */
+int merging_fragment_round(struct guard_round *r, const struct frame_reader *base,
+	const struct meta *m, uint64_t round) ERR_MUST;
 
 struct merging;
-/* base: seekable checkpoint, m its meta; prior: momentum to start from. All must outlive the merging,
- * which sets verdicts, norms and cosines of the answers. */
+/*
+ * base: seekable checkpoint or fragment, m its meta; prior: momentum to start from. All must outlive the
+ * merging, which sets verdicts, norms and cosines of the answers.
+ *
+ * The global step of the next checkpoint is that of base and the weighted mean of the answers' steps. Of a
+ * fragment it is the weighted mean of the steps the answers say they are at, but never below the base's.
+ */
 int merging_open(struct merging **out, const struct merging_conf *c, const struct frame_reader *base,
 	const struct meta *m, struct answers *answers, const struct outer *prior, struct pool *pool)
 	ERR_MUST;

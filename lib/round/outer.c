@@ -47,17 +47,13 @@ static int read_prior(struct candidate *c)
 	return 0;
 }
 
-/* 1 opened and of this run and model, 0 not there. */
-static int candidate_open(struct candidate *c, const char *path, const struct frame_reader *base,
+/* Reads c->fd, and sees that it is of this run and model. */
+static int candidate_read(struct candidate *c, const char *path, const struct frame_reader *base,
 	const struct meta *m, const struct trust *trust)
 {
 	int rc;
 
-	*c = (struct candidate){ .fd = -1 };
-	if (access(path, F_OK) < 0 && errno == ENOENT)
-		return 0;
-	if ((rc = fd_open_in(path, &c->fd)) < 0 ||
-		(rc = frame_open(&c->reader, c->fd, path, trust, NULL)) < 0 ||
+	if ((rc = frame_open(&c->reader, c->fd, path, trust, NULL)) < 0 ||
 		(rc = frame_seekable(c->reader)) < 0 || (rc = frame_strict(c->reader)) < 0 ||
 		(rc = frame_id(c->reader, &c->id)) < 0)
 		return rc;
@@ -71,6 +67,20 @@ static int candidate_open(struct candidate *c, const char *path, const struct fr
 	if (strcmp(c->meta.model, m->model) != 0 ||
 		tensors_same(&frame_header(base)->tensors, &frame_header(c->reader)->tensors) < 0)
 		return err_set(ERR_AUTH, "%s: is of another model than %s", path, frame_name(base));
+	return 0;
+}
+
+/* 1 opened and of this run and model, 0 not there. */
+static int candidate_open(struct candidate *c, const char *path, const struct frame_reader *base,
+	const struct meta *m, const struct trust *trust)
+{
+	int rc;
+
+	*c = (struct candidate){ .fd = -1 };
+	if (access(path, F_OK) < 0 && errno == ENOENT)
+		return 0;
+	if ((rc = fd_open_in(path, &c->fd)) < 0 || (rc = candidate_read(c, path, base, m, trust)) < 0)
+		return rc;
 	return 1;
 }
 
@@ -185,6 +195,21 @@ int outer_open(struct outer *o, const char *path, const struct frame_reader *bas
 	return rc;
 }
 
+int outer_take(struct outer *o, int fd, const char *name, const struct frame_reader *base,
+	const struct meta *m, const struct trust *trust)
+{
+	struct candidate c = { .fd = fd };
+	int rc = candidate_read(&c, name, base, m, trust);
+
+	*o = (struct outer)OUTER_INIT;
+	if (rc == 0 && !belongs(&c, m))
+		rc = err_set(ERR_AUTH, "%s: is not the state that goes with %s", name, frame_name(base));
+	if (rc == 0)
+		take(o, &c);
+	candidate_release(&c);
+	return rc;
+}
+
 void outer_close(struct outer *o)
 {
 	frame_reader_free(o->reader);
@@ -196,13 +221,15 @@ void outer_close(struct outer *o)
 int outer_header(struct header *h, const struct outer *prior, const struct meta *next,
 	const digest *base, const struct tensors *layout)
 {
-	struct meta m = { .kind = KIND_OUTER, .round = next->round, .step = next->step };
+	struct meta m = { .kind = KIND_OUTER, .round = next->round, .step = next->step,
+		.version = next->version, .epoch = next->epoch };
 	char id[65];
 	int rc;
 
 	memcpy(m.run, next->run, sizeof m.run);
 	memcpy(m.model, next->model, sizeof m.model);
 	memcpy(m.merge, next->merge, sizeof m.merge);
+	memcpy(m.fragment, next->fragment, sizeof m.fragment);
 	sig_hex(m.base, base->b, sizeof base->b);
 	if ((rc = meta_write(&m, h)) < 0)
 		return rc;

@@ -33,6 +33,12 @@ struct outer {
  */
 int outer_open(struct outer *o, const char *path, const struct frame_reader *base,
 	const struct meta *m, const struct trust *trust, struct say *say) ERR_MUST;
+/*
+ * For versions of a fragment, each with a file of its own: the momentum that goes with base, from an open
+ * file, which becomes o's, in any case. ERR_AUTH when it is not that.
+ */
+int outer_take(struct outer *o, int fd, const char *name, const struct frame_reader *base,
+	const struct meta *m, const struct trust *trust) ERR_MUST;
 void outer_close(struct outer *o);
 /* Header of the state after the outer step to `next` (meta of the new checkpoint) from base. */
 int outer_header(struct header *h, const struct outer *prior, const struct meta *next,

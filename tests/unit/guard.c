@@ -107,6 +107,38 @@ static void headers_that_do_not_fit(void)
 	CHECK(a.verdict == VERDICT_OUTLIER);
 }
 
+/* A round of a fragment: base, round and version all count. */
+static void answers_of_fragments(void)
+{
+	struct guard_round r = a_round();
+	struct answer good = an_answer("a", 100, 1), a;
+
+	memcpy(r.fragment, "f003", 5);
+	r.version = 7;
+	memcpy(good.meta.fragment, "f003", 5);
+	good.meta.version = 7;
+	a = good;
+	guard_header(&a, &r, &layout, NULL);
+	CHECK(a.verdict == VERDICT_ACCEPTED);
+	a = good;
+	a.meta.round = 6;
+	guard_header(&a, &r, &layout, NULL);
+	CHECK(a.verdict == VERDICT_OTHER_BASE);
+	CHECK_STR(a.why, "of round 6, this is round 5");
+	a = good;
+	a.meta.version = 8;
+	guard_header(&a, &r, &layout, NULL);
+	CHECK(a.verdict == VERDICT_OTHER_BASE);
+	a = good;
+	a.meta.fragment[3] = '4';
+	guard_header(&a, &r, &layout, NULL);
+	CHECK(a.verdict == VERDICT_OTHER_LAYOUT);
+	CHECK_STR(a.why, "of f004, not f003");
+	judge(&good);
+	CHECK(good.verdict == VERDICT_OTHER_LAYOUT);
+	CHECK_STR(good.why, "of f003, not the whole model");
+}
+
 static void layouts_that_do_not_fit(void)
 {
 	struct guard_round r = a_round();
@@ -234,6 +266,7 @@ int main(void)
 	tensor(&layout, "y", 3);
 	a_good_answer_is_accepted();
 	headers_that_do_not_fit();
+	answers_of_fragments();
 	layouts_that_do_not_fit();
 	a_name_has_one_owner();
 	default_names_are_not_taken_by_others();

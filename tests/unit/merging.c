@@ -35,6 +35,7 @@ struct scene {
 	size_t n;
 	enum merge_rule rule;
 	struct merge_outer outer;
+	bool fragment; /* version 4 of one, and answers to round 9 */
 };
 
 static float *floats(void)
@@ -89,14 +90,22 @@ static void prepare(struct scene *s, size_t n)
 
 	memset(m.run, '1', 32);
 	memset(m.model, '2', 64);
+	if (s->fragment) {
+		m.kind = KIND_FRAGMENT;
+		memcpy(m.fragment, "f001", 5);
+		m.version = 4;
+		m.round = 3;
+	}
 	s->n = n;
 	s->base_fd = memory_file();
 	write_file(s->base_fd, &m, ENC_F32, s->base, &id);
 	sig_hex(m.base, id.b, sizeof id.b);
 	m.kind = KIND_DELTA;
+	m.round = s->fragment ? 9 : 0;
 	for (size_t k = 0; k < n; k++) {
 		m.tokens = s->tokens[k];
 		m.steps = s->steps[k];
+		m.step += 100 * s->fragment;
 		snprintf(m.learner, sizeof m.learner, "learner%zu", k);
 		s->delta_fd[k] = memory_file();
 		if (s->enc[k] == ENC_BF16)
@@ -148,7 +157,8 @@ static struct meta run(struct scene *s, const int *order, int threads, digest *i
 	double *cosine)
 {
 	struct answers_conf ac = { .clock = clock_monotonic() };
-	struct merging_conf mc = { .rule = s->rule, .outer = s->outer, .cosine = true };
+	struct merging_conf mc = { .rule = s->rule, .outer = s->outer, .cosine = true, .round = 9,
+		.epoch = 2 };
 	struct answers_input in[LEARNERS];
 	struct merging_output to = { memory_file(), "out" }, to_state = { memory_file(), "state" };
 	struct outer prior = OUTER_INIT;
@@ -165,7 +175,8 @@ static struct meta run(struct scene *s, const int *order, int threads, digest *i
 		CHECK(lseek(s->delta_fd[order[k]], 0, SEEK_SET) == 0);
 		in[k] = (struct answers_input){ s->delta_fd[order[k]], "delta", NULL };
 	}
-	CHECK(merging_round(&round, base, &m) == 0);
+	CHECK((s->fragment ? merging_fragment_round(&round, base, &m, 9)
+			   : merging_round(&round, base, &m)) == 0);
 	CHECK(answers_open(&as, &ac, in, s->n, &round, &trust, pool) == 0);
 	answers_settle(&as);
 	CHECK(answers_enough(&as, s->n, true) == 0);
@@ -301,6 +312,40 @@ static void merged_as_the_formula_says(enum merge_rule rule)
 	scene_release(&s);
 }
 
+/* The same values as of a whole model, whose round and step go on by other rules. */
+static void a_fragment(void)
+{
+	static const int order[LEARNERS] = { 1, 0, 2 };
+	struct scene s;
+	struct meta whole, m, state_meta;
+	struct frame_reader *r;
+	double cosine[LEARNERS];
+	digest id;
+	int out, state;
+
+	scene_init(&s, 1);
+	s.fragment = true;
+	prepare(&s, LEARNERS);
+	m = run(&s, order, 2, &id, &out, &state, cosine);
+	CHECK(m.kind == KIND_FRAGMENT && m.round == 9 && m.version == 5 && m.epoch == 2);
+	CHECK(m.step == 1263 && m.tokens == 5600); /* at 1100, 1200, 1300 */
+	CHECK_STR(m.fragment, "f001");
+	compare(&s, out, state, cosine);
+	r = open_file(state, "state");
+	CHECK(meta_read(&state_meta, frame_header(r)) == 0 && state_meta.version == 5);
+	CHECK_STR(state_meta.fragment, "f001");
+	CHECK_STR(state_meta.merge, m.merge);
+	frame_reader_free(r);
+	r = open_file(s.base_fd, "base");
+	CHECK(meta_read(&whole, frame_header(r)) == 0);
+	CHECK(merging_round(&(struct guard_round){ .round = 0 }, r, &whole) == ERR_DATA);
+	CHECK_SAYS("base: is a fragment, not a checkpoint");
+	frame_reader_free(r);
+	close(out);
+	close(state);
+	scene_release(&s);
+}
+
 /* Opposite answers of different lengths: no direction, so the plain mean, in small tensors and large. */
 static void opposite_answers(void)
 {
@@ -357,6 +402,7 @@ int main(void)
 	me.key.pub = key.secret.pub;
 	merged_as_the_formula_says(MERGE_RDA);
 	merged_as_the_formula_says(MERGE_DIRECT);
+	a_fragment();
 	opposite_answers();
 	one_answer(MERGE_RDA);
 	one_answer(MERGE_DIRECT);
