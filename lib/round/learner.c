@@ -6,18 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "form/codec.h"
 #include "form/meta.h"
-#include "math/adamw.h"
 #include "math/merge.h"
 #include "math/model.h"
-#include "math/sched.h"
 #include "round/checkpoint.h"
-#include "round/feed.h"
+#include "round/difference.h"
 #include "round/learner_state.h"
-#include "round/metrics.h"
-
-#define BATCH_MAX (1 << 20) /* that of a configuration */
+#include "round/trainer.h"
 
 struct learner {
 	struct learner_conf conf;
@@ -28,11 +23,9 @@ struct learner {
 	struct say *say;
 
 	struct model *model;
-	float *base;   /* (N): parameters of the checkpoint; the model holds the local ones */
-	uint32_t *ids; /* (B, T+1) */
-	struct feed feed;
+	float *base; /* (N): parameters of the checkpoint; the model holds the local ones */
+	struct trainer trainer;
 	struct learner_state state;
-	struct metrics metrics;
 
 	double opened, begun, saved; /* times: of open, of the first step, of the last save */
 	uint64_t steps_now, tokens_now; /* made since `begun` */
@@ -54,39 +47,21 @@ void learner_name(char out[KEY_NAME + 1], const struct key *key, const struct sh
 		snprintf(out, KEY_NAME + 1, "%.8s-%s", print, id);
 }
 
-static int override_conf(struct learner *l)
-{
-	const struct learner_conf *c = &l->conf;
-	struct train_conf *t = &l->ckpt.train;
-
-	if (c->batch)
-		t->batch = c->batch;
-	if (c->context)
-		t->context = c->context;
-	if (c->lr > 0)
-		t->sched.lr = c->lr;
-	if (t->batch > BATCH_MAX)
-		return err_set(ERR_USAGE, "a batch of %" PRIu64 " samples is larger than %d",
-			t->batch, BATCH_MAX);
-	return 0;
-}
-
 static int load_model(struct learner *l, struct frame_reader *r)
 {
-	const struct train_conf *t = &l->ckpt.train;
+	const struct learner_conf *c = &l->conf;
 	uint64_t n;
 	int rc;
 
 	if ((rc = checkpoint_open(&l->ckpt, r)) < 0)
 		return rc;
-	if ((rc = override_conf(l)) < 0)
+	if ((rc = trainer_override(&l->ckpt.train, c->batch, c->context, c->lr)) < 0)
 		return rc;
 	if ((rc = checkpoint_load(&l->model, &l->ckpt, r, true, l->pool)) < 0)
 		return rc;
 	n = model_size(l->model);
 	l->base = malloc(n * sizeof *l->base);
-	l->ids = malloc(t->batch * (t->context + 1) * sizeof *l->ids);
-	if (!l->base || !l->ids)
+	if (!l->base)
 		return err_nomem();
 	memcpy(l->base, model_params(l->model), n * sizeof *l->base);
 	return 0;
@@ -104,7 +79,7 @@ static void begin_meta(struct meta *m, const struct learner *l, const char *name
 	memcpy(m->run, base->run, sizeof m->run);
 	memcpy(m->model, base->model, sizeof m->model);
 	sig_hex(m->base, l->ckpt.id.b, SIG_DIGEST);
-	sig_hex(m->shard, shard_id(l->feed.shard)->b, SIG_DIGEST);
+	sig_hex(m->shard, shard_id(l->trainer.feed.shard)->b, SIG_DIGEST);
 	snprintf(m->learner, sizeof m->learner, "%s", name);
 }
 
@@ -136,15 +111,31 @@ static void tell_start(const struct learner *l)
 	say_note(l->say,
 		"learner %s, batch %" PRIu64 " x %" PRIu64 " tokens, %" PRIu64
 		" samples an epoch, epoch %" PRIu64,
-		m->learner, l->ckpt.train.batch, l->ckpt.train.context, l->feed.order.samples,
-		feed_epoch(&l->feed) + 1);
+		m->learner, l->ckpt.train.batch, l->ckpt.train.context, l->trainer.feed.order.samples,
+		feed_epoch(&l->trainer.feed) + 1);
+}
+
+static int open_state(struct learner *l, const char *name, const struct trust *trust)
+{
+	const struct trainer *t = &l->trainer;
+	const struct moments values = { t->m, t->v, t->params };
+	struct meta begin;
+	int rc;
+
+	begin_meta(&begin, l, name);
+	rc = learner_state_open(&l->state, l->conf.state, &begin, t->layout, &values, trust,
+		l->pool);
+	if (rc < 0)
+		return rc;
+	l->trainer.feed.cursor = l->state.meta.cursor;
+	l->trainer.updates = l->state.updates;
+	return 0;
 }
 
 static int open_all(struct learner *l, struct frame_reader *r, struct shard *shard,
 	const struct trust *trust)
 {
 	char name[KEY_NAME + 1];
-	struct meta begin;
 	int rc;
 
 	if (l->conf.name)
@@ -153,17 +144,13 @@ static int open_all(struct learner *l, struct frame_reader *r, struct shard *sha
 		learner_name(name, l->key, shard);
 	if ((rc = load_model(l, r)) < 0)
 		return rc;
-	rc = feed_init(&l->feed, shard, l->ckpt.meta.seed, name, l->ckpt.train.context,
-		l->ckpt.model.vocab);
-	if (rc < 0)
-		return err_at(rc, "%s", shard_name(shard));
-	begin_meta(&begin, l, name);
-	rc = learner_state_open(&l->state, l->conf.state, &begin, model_tensors(l->model),
-		model_params(l->model), trust, l->pool);
+	rc = trainer_open(&l->trainer, l->model, &l->ckpt.train, shard, l->ckpt.model.vocab,
+		l->ckpt.meta.seed, name, l->pool);
 	if (rc < 0)
 		return rc;
-	l->feed.cursor = l->state.meta.cursor;
-	if (l->conf.metrics && (rc = metrics_open(&l->metrics, l->conf.metrics)) < 0)
+	if ((rc = open_state(l, name, trust)) < 0)
+		return rc;
+	if ((rc = trainer_record_to(&l->trainer, l->conf.metrics)) < 0)
 		return rc;
 	tell_start(l);
 	return 0;
@@ -186,7 +173,7 @@ int learner_open(struct learner **out, const struct learner_conf *c, struct fram
 	l->pool = pool;
 	l->clock = clock;
 	l->say = say;
-	l->metrics = (struct metrics)METRICS_INIT;
+	l->trainer = (struct trainer)TRAINER_INIT;
 	l->opened = clock_now(&clock);
 	if ((rc = open_all(l, r, shard, trust)) < 0) {
 		learner_close(l);
@@ -200,56 +187,19 @@ void learner_close(struct learner *l)
 {
 	if (!l)
 		return;
-	metrics_close(&l->metrics);
 	learner_state_close(&l->state);
+	trainer_close(&l->trainer);
 	model_close(l->model);
 	free(l->base);
-	free(l->ids);
 	free(l);
 }
 
 /* ---- training ---- */
 
-static double rate_of(const struct learner *l)
-{
-	const struct meta *m = &l->state.meta;
-
-	return sched_rate(&l->ckpt.train.sched, m->step + m->steps);
-}
-
-/* One batch forward and backward, and the update. Nothing but the model's gradients and the place
- * in the data has changed when it fails. */
-static int learn_batch(struct learner *l, struct metrics_row *row)
-{
-	const struct adamw_conf *a = &l->ckpt.train.adamw;
-	uint64_t batch = l->ckpt.train.batch, n = model_size(l->model);
-	struct learner_state *s = &l->state;
-	real *grads = model_grads(l->model);
-	double scale;
-	int rc;
-
-	if ((rc = feed_draw(&l->feed, l->ids, batch)) < 0)
-		return rc;
-	rc = model_backward(l->model, &row->loss, l->ids, (int)batch, (int)l->ckpt.train.context);
-	if (rc < 0)
-		return rc;
-	row->lr = rate_of(l);
-	row->grad_norm = adamw_norm(grads, n, l->pool);
-	if (!isfinite(row->loss) || !isfinite(row->grad_norm))
-		return err_set(ERR_DATA,
-			"step %" PRIu64 ": %s is not finite: try a lower rate than %g",
-			s->meta.step + s->meta.steps + 1, isfinite(row->loss) ? "gradient" : "loss",
-			l->ckpt.train.sched.lr);
-	scale = a->clip > 0 && row->grad_norm > a->clip ? a->clip / row->grad_norm : 1;
-	adamw_step(s->local, s->m, s->v, grads, s->layout, a, row->lr, scale, ++s->updates,
-		l->pool);
-	return 0;
-}
-
 static void count_step(struct learner *l, double loss)
 {
 	struct meta *m = &l->state.meta;
-	uint64_t tokens = l->ckpt.train.batch * l->ckpt.train.context;
+	uint64_t tokens = trainer_tokens(&l->trainer);
 
 	if (m->steps == 0)
 		m->loss_first = loss;
@@ -257,13 +207,13 @@ static void count_step(struct learner *l, double loss)
 	l->state.loss_sum += loss;
 	m->steps++;
 	m->tokens += tokens;
-	m->cursor = l->feed.cursor;
+	m->cursor = l->trainer.feed.cursor;
+	l->state.updates = l->trainer.updates;
 	l->steps_now++;
 	l->tokens_now += tokens;
 	l->unsaved = true;
 }
 
-/* Metrics are for people: a full disk under them does not cost the work done. */
 static void record(struct learner *l, struct metrics_row *row, double seconds)
 {
 	const struct meta *m = &l->state.meta;
@@ -271,12 +221,8 @@ static void record(struct learner *l, struct metrics_row *row, double seconds)
 	row->global_step = m->step + m->steps;
 	row->step = m->steps;
 	row->tokens = m->tokens;
-	row->tokens_per_s = (double)(l->ckpt.train.batch * l->ckpt.train.context) /
-		fmax(seconds, 1e-9);
-	if (metrics_add(&l->metrics, row) < 0) {
-		say_warn(l->say, "%s: %s: no more metrics from here", l->conf.metrics, err_text());
-		metrics_close(&l->metrics);
-	}
+	row->tokens_per_s = (double)trainer_tokens(&l->trainer) / fmax(seconds, 1e-9);
+	trainer_record(&l->trainer, row, l->say);
 }
 
 /* Seconds to the last step or the time limit, whichever comes first. */
@@ -310,7 +256,7 @@ static int learn_step(struct learner *l)
 {
 	struct metrics_row row = { 0 };
 	double before = clock_now(&l->clock), now;
-	int rc = learn_batch(l, &row);
+	int rc = trainer_step(&l->trainer, l->state.meta.step + l->state.meta.steps, &row);
 
 	if (rc < 0)
 		return rc;
@@ -394,52 +340,13 @@ int learner_save(struct learner *l)
 static int delta_header(const struct learner *l, struct header *h)
 {
 	struct meta m = l->state.meta;
-	size_t i;
 	int rc;
 
 	m.kind = KIND_DELTA;
 	m.loss_mean = l->state.loss_sum / (double)m.steps;
 	if ((rc = meta_write(&m, h)) < 0)
 		return rc;
-	if ((rc = tensors_copy(&h->tensors, l->state.layout)) < 0)
-		return rc;
-	for (i = 0; i < h->tensors.n; i++)
-		h->tensors.v[i].enc = l->conf.encoding;
-	return 0;
-}
-
-/* base - local for one tensor, a slice at a time. work: (2, FRAME_ELEMS_PAIR). */
-static int write_difference(const struct learner *l, struct frame_writer *w, const struct tensor *t,
-	uint64_t start, float *work)
-{
-	const float *base = l->base + start, *local = l->state.local + start;
-	float *rest = l->conf.encoding == ENC_F32R ? work + FRAME_ELEMS_PAIR : NULL;
-	uint64_t at;
-	size_t n;
-	int rc;
-
-	for (at = 0; at < t->count; at += n) {
-		n = t->count - at < FRAME_ELEMS_PAIR ? t->count - at : FRAME_ELEMS_PAIR;
-		codec_difference(work, work + FRAME_ELEMS_PAIR, base + at, local + at, n);
-		if ((rc = frame_write(w, work, rest, n)) < 0)
-			return rc;
-	}
-	return 0;
-}
-
-static int write_differences(const struct learner *l, struct frame_writer *w)
-{
-	float *work = malloc(2 * FRAME_ELEMS_PAIR * sizeof *work);
-	uint64_t start = 0;
-	size_t i;
-	int rc = work ? 0 : err_nomem();
-
-	for (i = 0; rc == 0 && i < l->state.layout->n; i++) {
-		rc = write_difference(l, w, &l->state.layout->v[i], start, work);
-		start += l->state.layout->v[i].count;
-	}
-	free(work);
-	return rc;
+	return difference_table(&h->tensors, l->state.layout, l->conf.encoding);
 }
 
 /* Before the first byte goes out: a last step may have gone wrong without a loss to show it. */
@@ -447,7 +354,7 @@ static int check_finite(const struct learner *l)
 {
 	size_t n = model_size(l->model), bad;
 
-	merge_norm2(l->state.local, NULL, n, &bad);
+	merge_norm2(l->trainer.params, NULL, n, &bad);
 	if (bad == n)
 		return 0;
 	return err_set(ERR_DATA,
@@ -470,7 +377,8 @@ int learner_answer(struct learner *l, int fd)
 		rc = frame_create(&w, fd, &h, &l->key->secret, l->pool);
 	header_release(&h);
 	if (rc == 0)
-		rc = write_differences(l, w);
+		rc = difference_write(w, l->state.layout, l->conf.encoding, l->base,
+			l->trainer.params);
 	if (rc == 0)
 		rc = frame_finish(w, NULL);
 	frame_writer_free(w);

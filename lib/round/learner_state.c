@@ -11,42 +11,6 @@
 #include "form/frame.h"
 #include "io/atomic.h"
 #include "io/fd.h"
-#include "math/merge.h"
-
-/* The tensors of a state are those of the model three times over. */
-static const char *const groups[] = { "m.", "v.", "p." };
-#define GROUPS 3
-
-static float *group(const struct learner_state *s, size_t g)
-{
-	return g == 0 ? s->m : g == 1 ? s->v : s->local;
-}
-
-static int push_group(struct tensors *out, const struct tensors *layout, const char *prefix)
-{
-	struct tensor t;
-	int n, rc;
-
-	for (size_t i = 0; i < layout->n; i++) {
-		t = layout->v[i];
-		t.enc = ENC_F32;
-		n = snprintf(t.name, sizeof t.name, "%s%s", prefix, layout->v[i].name);
-		if (n > TENSOR_NAME)
-			return err_set(ERR_DATA, "tensor name '%s' is too long", layout->v[i].name);
-		if ((rc = tensors_push(out, &t)) < 0)
-			return rc;
-	}
-	return 0;
-}
-
-static int state_table(struct tensors *out, const struct tensors *layout)
-{
-	int rc = 0;
-
-	for (size_t g = 0; rc == 0 && g < GROUPS; g++)
-		rc = push_group(out, layout, groups[g]);
-	return rc;
-}
 
 /* ---- reading ---- */
 
@@ -73,17 +37,6 @@ static int check_owner(const struct meta *have, const struct meta *want)
 	return 0;
 }
 
-static int check_layout(const struct header *h, const struct tensors *layout)
-{
-	struct tensors want = { 0 };
-	int rc = state_table(&want, layout);
-
-	if (rc == 0)
-		rc = tensors_same(&want, &h->tensors);
-	tensors_release(&want);
-	return rc;
-}
-
 static int read_counters(struct learner_state *s, const struct meta *have, const struct header *h)
 {
 	struct meta *now = &s->meta;
@@ -104,37 +57,14 @@ static int read_counters(struct learner_state *s, const struct meta *have, const
 	return rc < 0 ? rc : 0;
 }
 
-static int check_finite(const struct tensor *t, uint64_t first, const float *value, size_t n)
+static int read_values(struct learner_state *s, struct frame_reader *r, bool with_params)
 {
-	size_t bad;
-
-	merge_norm2(value, NULL, n, &bad);
-	if (bad == n)
-		return 0;
-	return err_set(ERR_DATA, "tensor %s: element %" PRIu64 " is not finite", t->name,
-		first + bad);
-}
-
-static int read_values(struct learner_state *s, struct frame_reader *r, bool with_local)
-{
-	const struct header *h = frame_header(r);
-	struct frame_slice slice;
-	uint64_t start = 0; /* of the slice's tensor in its group */
-	uint32_t seen = 0;  /* the tensor that start belongs to */
-	size_t g;
+	struct moments values = s->values;
 	int rc;
 
-	while ((rc = frame_next(r, &slice)) == 1) {
-		for (; seen < slice.tensor; seen++)
-			start = (seen + 1) % s->layout->n ? start + h->tensors.v[seen].count : 0;
-		rc = check_finite(&h->tensors.v[slice.tensor], slice.first, slice.value, slice.n);
-		if (rc < 0)
-			return err_at(rc, "%s", s->path);
-		g = slice.tensor / s->layout->n;
-		if (g < GROUPS - 1 || with_local)
-			memcpy(group(s, g) + start + slice.first, slice.value,
-				slice.n * sizeof(float));
-	}
+	if (!with_params)
+		values.p = NULL;
+	rc = moments_read(&values, s->layout, r);
 	return rc < 0 ? rc : frame_id(r, &s->id);
 }
 
@@ -155,7 +85,7 @@ static int read_file(struct learner_state *s, int fd, struct pool *pool)
 	if (rc == 0)
 		rc = check_owner(&have, &s->meta);
 	if (rc == 0)
-		rc = check_layout(h, s->layout);
+		rc = moments_check(h, s->layout);
 	if (rc == 0)
 		rc = read_counters(s, &have, h);
 	if (rc < 0)
@@ -192,25 +122,17 @@ static int read_existing(struct learner_state *s, struct pool *pool)
 }
 
 int learner_state_open(struct learner_state *s, const char *path, const struct meta *begin,
-	const struct tensors *layout, float *local, const struct trust *trust, struct pool *pool)
+	const struct tensors *layout, const struct moments *values, const struct trust *trust,
+	struct pool *pool)
 {
-	uint64_t n = tensors_total(layout);
-
-	*s = (struct learner_state){ .meta = *begin, .local = local, .layout = layout,
+	*s = (struct learner_state){ .meta = *begin, .values = *values, .layout = layout,
 		.trust = trust, .path = path, .lock = LOCK_INIT };
 	s->meta.kind = KIND_STATE;
-	s->m = calloc(n, sizeof *s->m);
-	s->v = calloc(n, sizeof *s->v);
-	if (!s->m || !s->v)
-		return err_nomem();
 	return path ? read_existing(s, pool) : 0;
 }
 
 void learner_state_close(struct learner_state *s)
 {
-	free(s->m);
-	free(s->v);
-	s->m = s->v = NULL;
 	if (s->path)
 		lock_release(&s->lock);
 	s->path = NULL;
@@ -228,26 +150,7 @@ static int write_header(const struct learner_state *s, struct header *h)
 		return rc;
 	if ((rc = conf_set_f64(&h->keys, "loss_sum", s->loss_sum)) < 0)
 		return rc;
-	return state_table(&h->tensors, s->layout);
-}
-
-/* What is not finite is not kept: a file that nobody can go on from would replace a good one. */
-static int write_values(const struct learner_state *s, struct frame_writer *w)
-{
-	const struct tensor *t;
-	const float *at;
-	size_t g, i;
-	int rc;
-
-	for (g = 0; g < GROUPS; g++)
-		for (at = group(s, g), i = 0; i < s->layout->n; at += t->count, i++) {
-			t = &s->layout->v[i];
-			if ((rc = check_finite(t, 0, at, t->count)) < 0)
-				return rc;
-			if ((rc = frame_write(w, at, NULL, t->count)) < 0)
-				return rc;
-		}
-	return 0;
+	return moments_table(&h->tensors, s->layout);
 }
 
 static int write_file(const struct learner_state *s, int fd, digest *id,
@@ -261,7 +164,7 @@ static int write_file(const struct learner_state *s, int fd, digest *id,
 		rc = frame_create(&w, fd, &h, key, pool);
 	header_release(&h);
 	if (rc == 0)
-		rc = write_values(s, w);
+		rc = moments_write(&s->values, s->layout, w);
 	if (rc == 0)
 		rc = frame_finish(w, id);
 	frame_writer_free(w);

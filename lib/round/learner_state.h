@@ -21,13 +21,13 @@
 #include "form/sig.h"
 #include "form/trust.h"
 #include "io/lock.h"
+#include "round/moments.h"
 
 struct learner_state {
 	struct meta meta;       /* kind state; steps, tokens and losses since meta.base */
 	uint64_t updates;       /* AdamW steps in all: its bias correction */
 	double loss_sum;        /* over meta.steps */
-	float *m, *v;           /* moments, flat in the order of layout; owned */
-	float *local;           /* parameters reached; the caller's */
+	struct moments values;  /* flat in the order of layout; the caller's */
 
 	const struct tensors *layout; /* of the model; the caller's */
 	const struct trust *trust;    /* the caller's */
@@ -39,15 +39,15 @@ struct learner_state {
 };
 
 /*
- * `begin` is the meta of a learner that has done nothing yet; `local` holds the parameters of its
- * base and gets those reached so far when the file at `path` started from the same base. A missing
- * file is a fresh start. The place in the data, too, is that of `begin` unless the file is of the
+ * `begin` is the meta of a learner that has done nothing yet; `values` holds zero moments and the
+ * parameters of its base, and gets the moments of the file at `path`, and the parameters reached so far
+ * when that started from the same base. A missing file is a fresh start. The place in the data, too, is that of `begin` unless the file is of the
  * same shard and context.
  * ERR_BUSY while another process uses the file; ERR_DATA for a state of another run, model or
  * learner. After an error, too, learner_state_close.
  */
 int learner_state_open(struct learner_state *s, const char *path, const struct meta *begin,
-	const struct tensors *layout, float *local, const struct trust *trust,
+	const struct tensors *layout, const struct moments *values, const struct trust *trust,
 	struct pool *pool) ERR_MUST;
 /* Replaces the file, durably. ERR_BUSY when it is no longer the one this process knows. */
 int learner_state_save(struct learner_state *s, const struct sig_secret *key, struct pool *pool)

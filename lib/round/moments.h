@@ -1,0 +1,26 @@
+/*
+ * moments - the tensors of a learner's state: those of the model three times over, as m.NAME, v.NAME and
+ * p.NAME, all f32. See dl-state(5).
+ */
+#ifndef MOMENTS_H
+#define MOMENTS_H
+
+#include "base/tensor.h"
+#include "form/frame.h"
+
+/* Each flat, in the order of the model's layout. */
+struct moments {
+	float *m, *v; /* AdamW's */
+	float *p;     /* parameters reached */
+};
+
+int moments_table(struct tensors *out, const struct tensors *layout) ERR_MUST; /* into an empty table */
+/* ERR_DATA unless the file's table is that of this model's states. */
+int moments_check(const struct header *h, const struct tensors *layout) ERR_MUST;
+/* From behind the header to the verified end. p NULL: passed over. ERR_DATA, naming file, tensor and
+ * element, for a value that is not finite. */
+int moments_read(const struct moments *s, const struct tensors *layout, struct frame_reader *r) ERR_MUST;
+/* What is not finite is not written: a file that nobody can go on from would replace a good one. */
+int moments_write(const struct moments *s, const struct tensors *layout, struct frame_writer *w) ERR_MUST;
+
+#endif

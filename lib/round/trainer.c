@@ -1,0 +1,101 @@
+#include "round/trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "math/adamw.h"
+#include "math/sched.h"
+
+#define BATCH_MAX (1 << 20) /* that of a configuration */
+
+int trainer_override(struct train_conf *t, uint64_t batch, uint64_t context, double lr)
+{
+	if (batch)
+		t->batch = batch;
+	if (context)
+		t->context = context;
+	if (lr > 0)
+		t->sched.lr = lr;
+	if (t->batch > BATCH_MAX)
+		return err_set(ERR_USAGE, "a batch of %" PRIu64 " samples is larger than %d",
+			t->batch, BATCH_MAX);
+	return 0;
+}
+
+int trainer_open(struct trainer *t, struct model *model, const struct train_conf *train,
+	struct shard *shard, uint32_t vocab, uint64_t seed, const char *name, struct pool *pool)
+{
+	uint64_t n = model_size(model);
+	int rc;
+
+	*t = (struct trainer){ .train = *train, .model = model, .layout = model_tensors(model),
+		.size = n, .params = model_params(model), .pool = pool, .metrics = METRICS_INIT };
+	t->m = calloc(n, sizeof *t->m);
+	t->v = calloc(n, sizeof *t->v);
+	t->ids = malloc(train->batch * (train->context + 1) * sizeof *t->ids);
+	if (!t->m || !t->v || !t->ids)
+		return err_nomem();
+	rc = feed_init(&t->feed, shard, seed, name, train->context, vocab);
+	return rc < 0 ? err_at(rc, "%s", shard_name(shard)) : 0;
+}
+
+void trainer_close(struct trainer *t)
+{
+	metrics_close(&t->metrics);
+	free(t->m);
+	free(t->v);
+	free(t->ids);
+	t->m = t->v = NULL;
+	t->ids = NULL;
+}
+
+uint64_t trainer_tokens(const struct trainer *t)
+{
+	return t->train.batch * t->train.context;
+}
+
+static int check_finite(const struct trainer *t, const struct metrics_row *row, uint64_t step)
+{
+	if (isfinite(row->loss) && isfinite(row->grad_norm))
+		return 0;
+	return err_set(ERR_DATA, "step %" PRIu64 ": %s is not finite: try a lower rate than %g",
+		step + 1, isfinite(row->loss) ? "gradient" : "loss", t->train.sched.lr);
+}
+
+int trainer_step(struct trainer *t, uint64_t step, struct metrics_row *row)
+{
+	const struct adamw_conf *a = &t->train.adamw;
+	real *grads = model_grads(t->model);
+	double scale;
+	int rc;
+
+	if ((rc = feed_draw(&t->feed, t->ids, t->train.batch)) < 0)
+		return rc;
+	rc = model_backward(t->model, &row->loss, t->ids, (int)t->train.batch,
+		(int)t->train.context);
+	if (rc < 0)
+		return rc;
+	row->lr = sched_rate(&t->train.sched, step);
+	row->grad_norm = adamw_norm(grads, t->size, t->pool);
+	if ((rc = check_finite(t, row, step)) < 0)
+		return rc;
+	scale = a->clip > 0 && row->grad_norm > a->clip ? a->clip / row->grad_norm : 1;
+	adamw_step(t->params, t->m, t->v, grads, t->layout, a, row->lr, scale, ++t->updates,
+		t->pool);
+	return 0;
+}
+
+int trainer_record_to(struct trainer *t, const char *path)
+{
+	t->table = path;
+	return path ? metrics_open(&t->metrics, path) : 0;
+}
+
+void trainer_record(struct trainer *t, const struct metrics_row *row, struct say *say)
+{
+	if (metrics_add(&t->metrics, row) == 0)
+		return;
+	say_warn(say, "%s: %s: no more metrics from here", t->table, err_text());
+	metrics_close(&t->metrics);
+}
