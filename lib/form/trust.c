@@ -309,6 +309,50 @@ int trust_signer(struct key *k, const char *key, const char *path, struct say *s
 	return rc;
 }
 
+/* ---- by hand ---- */
+
+int trust_put(struct trust *t, const struct key_pub *key, bool own)
+{
+	int rc = push(t, key, own);
+
+	if (rc == 0)
+		t->v[t->n - 1].revoked = trust_revoked(t, &key->pub);
+	return rc;
+}
+
+static int bar(struct trust *t, const char print[TRUST_PRINT])
+{
+	char (*v)[TRUST_PRINT];
+
+	if (is_revoked(t, print))
+		return 0;
+	v = realloc(t->revoked, (t->revoked_n + 1) * sizeof *v);
+	if (!v)
+		return err_nomem();
+	t->revoked = v;
+	memcpy(v[t->revoked_n++], print, TRUST_PRINT);
+	for (size_t i = 0; i < t->n; i++)
+		t->v[i].revoked = trust_revoked(t, &t->v[i].key.pub);
+	return 0;
+}
+
+int trust_bar(struct trust *t, const struct sig_public *key)
+{
+	char print[TRUST_PRINT];
+
+	sig_fingerprint(print, key);
+	return bar(t, print);
+}
+
+int trust_bar_all(struct trust *t, const struct trust *from)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < from->revoked_n && rc == 0; i++)
+		rc = bar(t, from->revoked[i]);
+	return rc;
+}
+
 /* ---- asking ---- */
 
 static const struct trust_entry *find_key(const struct trust *t, const struct sig_public *pub)

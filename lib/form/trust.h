@@ -39,6 +39,12 @@ int trust_load(struct trust *t, const char *path, const struct key *own) ERR_MUS
 /* For who reads and signs nothing: with one's own key when there is one. None is made. */
 int trust_reader(struct trust *t, const char *key, const char *path) ERR_MUST;
 void trust_release(struct trust *t);
+/* A list that is made by hand, for what names its own participants: one more key; one more that is
+ * revoked, whether it is in the list or not. */
+int trust_put(struct trust *t, const struct key_pub *key, bool own) ERR_MUST;
+int trust_bar(struct trust *t, const struct sig_public *key) ERR_MUST;
+/* All that `from` has revoked is revoked in t, too. */
+int trust_bar_all(struct trust *t, const struct trust *from) ERR_MUST;
 /* One's own key, to sign with: key_find, and ERR_AUTH when the lists that trust_load would read say
  * that it is revoked. */
 int trust_signer(struct key *k, const char *key, const char *path, struct say *say) ERR_MUST;

@@ -137,12 +137,18 @@ static void fd_link(char out[FD_NAME], int fd)
 	snprintf(out, FD_NAME, "/proc/self/fd/%d", fd);
 }
 
-/* A file without a name in the directory of path: whatever becomes of this process, nothing is
- * left of it. -1 where the file system has no such thing, or no way to name it later. */
-static int open_nameless(const char *path, mode_t mode)
+/* The path as system calls take it. */
+static const char *name_of(const struct atomic *a)
 {
-	char *dir = directory_of(path), link[FD_NAME];
-	int fd = dir ? open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, mode) : -1;
+	return a->dir == AT_FDCWD ? a->path : a->path + directory_length(a->path);
+}
+
+/* A file without a name in the directory of the target: whatever becomes of this process, nothing is
+ * left of it. -1 where the file system has no such thing, or no way to name it later. */
+static int open_nameless(const struct atomic *a, mode_t mode)
+{
+	char *dir = directory_of(name_of(a)), link[FD_NAME];
+	int fd = dir ? openat(a->dir, dir, O_TMPFILE | O_RDWR | O_CLOEXEC, mode) : -1;
 
 	free(dir);
 	if (fd < 0)
@@ -154,16 +160,16 @@ static int open_nameless(const char *path, mode_t mode)
 	return -1;
 }
 
-/* A new file under a temporary name beside path. */
-static int open_named(const char *path, mode_t mode, char **name)
+/* A new file under a temporary name beside the target. */
+static int open_named(const struct atomic *a, mode_t mode, char **name)
 {
 	for (int tries = 0; tries < TEMP_TRIES; tries++) {
-		char *temp = temp_name(path);
+		char *temp = temp_name(name_of(a));
 		int fd;
 
 		if (!temp)
 			return err_nomem();
-		fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+		fd = openat(a->dir, temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 		if (fd >= 0) {
 			*name = temp;
 			return fd;
@@ -172,7 +178,20 @@ static int open_named(const char *path, mode_t mode, char **name)
 		if (errno != EEXIST)
 			break;
 	}
-	return err_sys("%s", path);
+	return err_sys("%s", a->path);
+}
+
+/* The target is known: a file for it. */
+static int open_file(struct atomic *a, mode_t mode)
+{
+	int rc = 0;
+
+	a->fd = open_nameless(a, mode);
+	if (a->fd < 0)
+		a->fd = rc = open_named(a, mode, &a->temp);
+	if (rc < 0)
+		atomic_abort(a);
+	return rc < 0 ? rc : 0;
 }
 
 int atomic_open(struct atomic *a, const char *path, mode_t mode)
@@ -180,14 +199,21 @@ int atomic_open(struct atomic *a, const char *path, mode_t mode)
 	int rc;
 
 	*a = (struct atomic)ATOMIC_INIT;
-	rc = atomic_target(path, &a->path);
-	if (rc == 0)
-		a->fd = open_nameless(a->path, mode);
-	if (rc == 0 && a->fd < 0)
-		a->fd = rc = open_named(a->path, mode, &a->temp);
-	if (rc < 0)
+	if ((rc = atomic_target(path, &a->path)) < 0)
+		return rc;
+	return open_file(a, mode);
+}
+
+int atomic_open_in(struct atomic *a, int dir, const char *path, mode_t mode)
+{
+	*a = (struct atomic)ATOMIC_INIT;
+	a->dir = dir;
+	a->path = strdup(path);
+	if (!a->path) {
 		atomic_abort(a);
-	return rc < 0 ? rc : 0;
+		return err_nomem();
+	}
+	return open_file(a, mode);
 }
 
 void atomic_abort(struct atomic *a)
@@ -195,7 +221,9 @@ void atomic_abort(struct atomic *a)
 	if (a->fd >= 0)
 		close(a->fd);
 	if (a->temp)
-		unlink(a->temp);
+		unlinkat(a->dir, a->temp, 0);
+	if (a->dir >= 0)
+		close(a->dir);
 	free(a->temp);
 	free(a->path);
 	*a = (struct atomic)ATOMIC_INIT;
@@ -207,16 +235,16 @@ static bool sync_unsupported(int e)
 	return e == EINVAL || e == EPERM || e == ENOTSUP || e == EACCES;
 }
 
-static int sync_directory(const char *path)
+static int sync_directory(const struct atomic *a)
 {
-	char *dir = directory_of(path);
+	char *dir = directory_of(name_of(a));
 	int fd, rc = 0;
 
 	if (!dir)
 		return err_nomem();
-	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = openat(a->dir, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if ((fd < 0 || fsync(fd) < 0) && !sync_unsupported(errno))
-		rc = err_sys("%s", dir);
+		rc = err_sys("%s: its directory", a->path);
 	if (fd >= 0)
 		close(fd);
 	free(dir);
@@ -239,7 +267,7 @@ static int name_copy(struct atomic *a)
 
 	if (fstat(a->fd, &st) < 0)
 		return err_sys("%s", a->path);
-	fd = open_named(a->path, st.st_mode & 0777, &temp);
+	fd = open_named(a, st.st_mode & 0777, &temp);
 	if (fd < 0)
 		return fd;
 	for (; (got = fd_read_at(a->fd, block, sizeof block, at)) > 0 && rc == 0; at += (size_t)got)
@@ -255,12 +283,12 @@ static int name_copy(struct atomic *a)
 /* Gives a nameless file its temporary name. */
 static int name_file(struct atomic *a)
 {
-	char *temp = temp_name(a->path), link[FD_NAME];
+	char *temp = temp_name(name_of(a)), link[FD_NAME];
 
 	if (!temp)
 		return err_nomem();
 	fd_link(link, a->fd);
-	if (linkat(AT_FDCWD, link, AT_FDCWD, temp, AT_SYMLINK_FOLLOW) == 0) {
+	if (linkat(AT_FDCWD, link, a->dir, temp, AT_SYMLINK_FOLLOW) == 0) {
 		a->temp = temp;
 		return 0;
 	}
@@ -268,14 +296,15 @@ static int name_file(struct atomic *a)
 	return name_copy(a);
 }
 
-/* Everything written is on the disk, under the temporary name, and the descriptor closed. */
-static int settle(struct atomic *a)
+/* Everything written is under the temporary name, on the disk if durable, and the descriptor closed. */
+static int settle(struct atomic *a, bool durable)
 {
-	int rc;
+	int rc = 0;
 
 	if (a->fd < 0)
 		return err_set(ERR_USAGE, "%s: committed twice", a->path ? a->path : "file");
-	rc = sync_file(a);
+	if (durable)
+		rc = sync_file(a);
 	if (rc == 0 && !a->temp)
 		rc = name_file(a);
 	if (close(a->fd) < 0 && errno != EINTR && rc == 0)
@@ -285,20 +314,21 @@ static int settle(struct atomic *a)
 }
 
 /* PATH.prev becomes another name of what is at PATH now. */
-static int keep_previous(const char *path)
+static int keep_previous(const struct atomic *a)
 {
-	char *prev = NULL, *temp = temp_name(path);
+	const char *name = name_of(a);
+	char *prev = NULL, *temp = temp_name(name);
 	int rc = 0;
 
-	if (!temp || asprintf(&prev, "%s.prev", path) < 0) {
+	if (!temp || asprintf(&prev, "%s.prev", name) < 0) {
 		free(temp);
 		return err_nomem();
 	}
-	if (link(path, temp) == 0) {
-		if (rename(temp, prev) < 0)
+	if (linkat(a->dir, name, a->dir, temp, 0) == 0) {
+		if (renameat(a->dir, temp, a->dir, prev) < 0)
 			rc = err_sys("%s", prev);
-		unlink(temp); /* still there when both were the same file already */
-	} else if (errno != ENOENT && rename(path, prev) < 0 && errno != ENOENT) {
+		unlinkat(a->dir, temp, 0); /* still there when both were the same file already */
+	} else if (errno != ENOENT && renameat(a->dir, name, a->dir, prev) < 0 && errno != ENOENT) {
 		rc = err_sys("%s", prev);
 	}
 	free(prev);
@@ -306,57 +336,69 @@ static int keep_previous(const char *path)
 	return rc;
 }
 
-static int publish(struct atomic *a, bool keep)
+/* Gives the file its name, whoever has it. */
+static int replace(struct atomic *a)
 {
-	int rc = settle(a);
+	if (renameat(a->dir, a->temp, a->dir, name_of(a)) < 0)
+		return err_sys("%s", a->path);
+	free(a->temp); /* it is the file now: abort must not remove it */
+	a->temp = NULL;
+	return 0;
+}
+
+static int publish(struct atomic *a, bool keep, bool durable)
+{
+	int rc = settle(a, durable);
 
 	if (rc == 0 && keep)
-		rc = keep_previous(a->path);
-	if (rc == 0 && rename(a->temp, a->path) < 0)
-		rc = err_sys("%s", a->path);
-	if (rc == 0) {
-		free(a->temp); /* it is the file now: abort must not remove it */
-		a->temp = NULL;
-		rc = sync_directory(a->path);
-	}
+		rc = keep_previous(a);
+	if (rc == 0)
+		rc = replace(a);
+	if (rc == 0 && durable)
+		rc = sync_directory(a);
 	atomic_abort(a);
 	return rc;
 }
 
 int atomic_commit(struct atomic *a)
 {
-	return publish(a, false);
+	return publish(a, false, true);
+}
+
+int atomic_commit_fast(struct atomic *a)
+{
+	return publish(a, false, false);
 }
 
 int atomic_commit_keep(struct atomic *a)
 {
-	return publish(a, true);
+	return publish(a, true, true);
 }
 
 /* Gives the file its name unless somebody has it: 0, or 1. Where neither links nor an exclusive
  * rename are to be had, two at the same instant are not told apart. */
 static int claim(const struct atomic *a)
 {
+	const char *name = name_of(a);
 	struct stat st;
 
-	if (link(a->temp, a->path) == 0)
+	if (linkat(a->dir, a->temp, a->dir, name, 0) == 0)
 		return 0;
-	if (errno != EEXIST &&
-	    renameat2(AT_FDCWD, a->temp, AT_FDCWD, a->path, RENAME_NOREPLACE) == 0)
+	if (errno != EEXIST && renameat2(a->dir, a->temp, a->dir, name, RENAME_NOREPLACE) == 0)
 		return 0;
-	if (errno == EEXIST || lstat(a->path, &st) == 0)
+	if (errno == EEXIST || fstatat(a->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		return 1;
-	return rename(a->temp, a->path) == 0 ? 0 : err_sys("%s", a->path);
+	return renameat(a->dir, a->temp, a->dir, name) == 0 ? 0 : err_sys("%s", a->path);
 }
 
 int atomic_commit_new(struct atomic *a)
 {
-	int rc = settle(a);
+	int rc = settle(a, true);
 
 	if (rc == 0)
 		rc = claim(a);
 	if (rc == 0)
-		rc = sync_directory(a->path);
+		rc = sync_directory(a);
 	atomic_abort(a); /* a second link to the temporary name goes, the file stays */
 	return rc;
 }

@@ -16,6 +16,7 @@
 #ifndef ATOMIC_H
 #define ATOMIC_H
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -24,8 +25,9 @@
 struct atomic {
 	int fd; /* -1: closed */
 	char *path, *temp; /* temp NULL: still without a name */
+	int dir; /* that paths begin from */
 };
-#define ATOMIC_INIT { -1, 0, 0 }
+#define ATOMIC_INIT { -1, 0, 0, AT_FDCWD }
 
 /* Where a file of this name would be written: the path itself, or what the symbolic links at its end
  * lead to; ERR_IO when it cannot be a regular file. The caller frees it. */
@@ -33,7 +35,13 @@ int atomic_target(const char *path, char **out) ERR_MUST;
 /* Do both paths lead to one regular file, there or still to be made? */
 bool atomic_same(const char *a, const char *b);
 int atomic_open(struct atomic *a, const char *path, mode_t mode) ERR_MUST;
+/* In an open directory, which is closed with the file, also when this fails. The file's name is the last
+ * part of path; the rest of it is for messages. What has the name is replaced whatever it is, but for a
+ * directory: no link is followed. */
+int atomic_open_in(struct atomic *a, int dir, const char *path, mode_t mode) ERR_MUST;
 int atomic_commit(struct atomic *a) ERR_MUST;
+/* As commit, but nothing is made durable: after a crash of the machine the file may be gone or empty. */
+int atomic_commit_fast(struct atomic *a) ERR_MUST;
 /* As commit, but the file that was there stays as PATH.prev (hard link, or rename where links
  * fail). */
 int atomic_commit_keep(struct atomic *a) ERR_MUST;

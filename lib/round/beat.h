@@ -16,6 +16,8 @@
  *     trained N      tokens of them
  *     step_seconds X   tokens_per_s X   loss X (running mean)   state running|idle|gone
  *     f000 VERSION STEPS TOKENS ROUND ANSWERED LOST
+ *
+ * No key is left out. Counts are below 2^53.
  */
 #ifndef BEAT_H
 #define BEAT_H
@@ -48,9 +50,10 @@ struct beat {
 	unsigned fragments;
 };
 
-int beat_init(struct beat *b, unsigned fragments) ERR_MUST;
+int beat_init(struct beat *b, unsigned fragments) ERR_MUST; /* all zero */
 void beat_release(struct beat *b);
-int beat_write(const struct beat *b, struct header *to) ERR_MUST;
+const char *beat_state_name(enum beat_state s);
+int beat_write(const struct beat *b, struct header *to) ERR_MUST; /* to: an empty header */
 /* Fills an empty beat. ERR_DATA unless it has exactly `fragments` fragments and books that balance. */
 int beat_read(struct beat *b, const struct header *from, unsigned fragments) ERR_MUST;
 

@@ -10,7 +10,9 @@
  *     xi_step X   xi_quorum X  xi_sync X    slack X    window X           seconds
  *     tape_lines N   tape_hash HEX
  *     f000 VERSION ROUND STEP TOKENS ID         for each fragment
- *     call.0 ROUND FRAGMENT VERSION all|NAME,NAME...
+ *     call.0 ROUND fPPP VERSION *|NAME,NAME...          calls that are open, in order of round; *: to all
+ *
+ * No key is left out. Counts are below 2^53.
  */
 #ifndef HEAD_H
 #define HEAD_H
@@ -56,13 +58,19 @@ struct head {
 int head_init(struct head *h, unsigned fragments) ERR_MUST;
 void head_release(struct head *h);
 int head_copy(struct head *to, const struct head *from) ERR_MUST; /* to: empty */
-int head_write(const struct head *h, struct header *to) ERR_MUST;
+int head_write(const struct head *h, struct header *to) ERR_MUST; /* to: an empty header */
 /* Fills an empty head. ERR_DATA unless it has exactly `fragments` fragments. */
 int head_read(struct head *h, const struct header *from, unsigned fragments) ERR_MUST;
 /* Is a newer than b, by epoch and counter? */
 bool head_newer(const struct head *a, const struct head *b);
+/* May this learner answer the call? */
 bool head_invites(const struct head_call *c, const char *learner);
+/* At the end of the list. `invited` is copied. */
 int head_add_call(struct head *h, uint64_t round, unsigned fragment, uint64_t version,
 	const char *invited) ERR_MUST;
+/* Takes a call out; harmless when there is none of that round. */
+void head_end_call(struct head *h, uint64_t round);
+/* The open call of a fragment, or NULL. */
+const struct head_call *head_call_of(const struct head *h, unsigned fragment);
 
 #endif

@@ -1,0 +1,129 @@
+#include "round/rundir.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/num.h"
+#include "round/fragment.h"
+
+int rundir_enter(const char *run)
+{
+	struct stat st;
+
+	if (chdir(run) < 0)
+		return err_sys("%s", run);
+	if (lstat(RUNDIR_MANIFEST, &st) == 0)
+		return 0;
+	if (errno != ENOENT)
+		return err_sys("%s: manifest", run);
+	return err_set(ERR_DATA, "%s: not a run directory, it has no manifest (dl-init -r makes one)", run);
+}
+
+int rundir_absolute(const char *path, char **out)
+{
+	char here[PATH_MAX];
+
+	if (path[0] == '/' || strcmp(path, "-") == 0) {
+		*out = strdup(path);
+		return *out ? 0 : err_nomem();
+	}
+	if (!getcwd(here, sizeof here))
+		return err_sys("the current directory");
+	if (asprintf(out, "%s/%s", here, path) < 0) {
+		*out = NULL;
+		return err_nomem();
+	}
+	return 0;
+}
+
+/* ---- paths ---- */
+
+char *rundir_fragment(char *to, unsigned fragment, uint64_t version)
+{
+	snprintf(to, RUNDIR_PATH, "global/f%03u/%" PRIu64 ".frag", fragment, version);
+	return to;
+}
+
+char *rundir_outer(char *to, unsigned fragment, uint64_t version)
+{
+	snprintf(to, RUNDIR_PATH, "syncer/outer/f%03u/%" PRIu64 ".outer", fragment, version);
+	return to;
+}
+
+char *rundir_beat(char *to, const char *learner)
+{
+	snprintf(to, RUNDIR_PATH, "learner/%s/beat", learner);
+	return to;
+}
+
+char *rundir_state(char *to, const char *learner)
+{
+	snprintf(to, RUNDIR_PATH, "learner/%s/state", learner);
+	return to;
+}
+
+char *rundir_delta(char *to, const char *learner, unsigned fragment, uint64_t round)
+{
+	snprintf(to, RUNDIR_PATH, "learner/%s/f%03u.%" PRIu64 ".delta", learner, fragment, round);
+	return to;
+}
+
+char *rundir_epoch(char *to, uint64_t epoch)
+{
+	snprintf(to, RUNDIR_PATH, "syncer/epoch.%" PRIu64, epoch);
+	return to;
+}
+
+char *rundir_tape(char *to, uint64_t epoch)
+{
+	snprintf(to, RUNDIR_PATH, "syncer/tape.%" PRIu64, epoch);
+	return to;
+}
+
+char *rundir_ckpt(char *to, uint64_t step)
+{
+	snprintf(to, RUNDIR_PATH, "ckpt/%" PRIu64 ".ckpt", step);
+	return to;
+}
+
+/* ---- names ---- */
+
+char *rundir_fragment_name(char *to, unsigned fragment)
+{
+	snprintf(to, 5, "f%03u", fragment % FRAGMENT_MAX);
+	return to;
+}
+
+static bool is_fragment(const char *text, unsigned *fragment)
+{
+	if (text[0] != 'f' || strspn(text + 1, "0123456789") < 3)
+		return false;
+	*fragment = (unsigned)((text[1] - '0') * 100 + (text[2] - '0') * 10 + (text[3] - '0'));
+	return true;
+}
+
+int rundir_fragment_parse(const char *text, unsigned *fragment)
+{
+	if (strlen(text) == 4 && is_fragment(text, fragment))
+		return 0;
+	return err_set(ERR_DATA, "'%.16s' is not the name of a fragment, such as f007", text);
+}
+
+bool rundir_delta_parse(const char *name, unsigned *fragment, uint64_t *round)
+{
+	char digits[24];
+	const char *dot;
+
+	if (!is_fragment(name, fragment) || name[4] != '.' || !(dot = strchr(name + 5, '.')) ||
+		(size_t)(dot - (name + 5)) >= sizeof digits || strcmp(dot, ".delta") != 0)
+		return false;
+	snprintf(digits, sizeof digits, "%.*s", (int)(dot - (name + 5)), name + 5);
+	/* one way of writing a number */
+	return digits[0] != '0' && num_u64(digits, round) == 0;
+}
