@@ -25,7 +25,8 @@ static struct {
 } o = { .conf = "tiny" };
 
 static const struct opt table[] = {
-	{ 'c', "conf", OPT_TEXT, &o.conf, "CONF", "configuration: a file, '-', or tiny (the default), small, medium" },
+	{ 'c', "conf", OPT_TEXT, &o.conf, "CONF",
+	  "configuration: a file, '-', or tiny (the default), small, medium, moe" },
 	{ 0, "seed", OPT_U64, &o.seed, "N", "seed of the initial values, 0 by default",
 	  .given = &o.seed_given },
 	{ 0, "label", OPT_TEXT, &o.label, "NAME", "tells runs of one configuration and seed apart" },
@@ -63,7 +64,7 @@ static int read_text(const char *path, struct buf *text)
 		return buf_str(text, preset);
 	rc = fd_open_in(path, &fd);
 	if (rc < 0) /* a word that is no preset was meant as one */
-		return strpbrk(path, "./-") ? rc : err_at(ERR_USAGE, "neither tiny, small or medium nor a file");
+		return strpbrk(path, "./-") ? rc : err_at(ERR_USAGE, "neither tiny, small, medium or moe nor a file");
 	rc = fd_slurp(fd, CONF_LIMIT, text);
 	close(fd);
 	return rc < 0 ? err_at(rc, "%s", fd_name(path)) : 0;
@@ -127,7 +128,9 @@ static const char *remark(const char *key)
 		{ "rope_theta", "base of the rotary angles" },
 		{ "norm_eps", "added to the mean square" },
 		{ "init_std", "standard deviation of the first values" },
-		{ "experts", "0: dense" },
+		{ "experts", "feed-forward parts of a layer to choose from; 0: dense" },
+		{ "experts_per_token", "how many each token goes to" },
+		{ "router_aux_loss_coef", "what the load-balancing loss counts" },
 		{ "lr", "largest learning rate" },
 		{ "lr_min_ratio", "last rate, as a fraction of lr" },
 		{ "warmup", "global steps up to the largest rate" },
@@ -148,13 +151,14 @@ static const char *remark(const char *key)
 
 static int print_conf(const struct plan *p)
 {
+	const int width = p->model.experts ? 20 : 12;
 	struct conf conf = { 0 };
 	int rc = model_conf_write(&p->model, &conf);
 
 	if (rc == 0)
 		rc = train_conf_write(&p->train, &conf);
 	for (size_t i = 0; rc == 0 && i < conf.n; i++)
-		printf("%-12s %-8s # %s\n", conf.v[i].key, conf.v[i].value, remark(conf.v[i].key));
+		printf("%-*s %-8s # %s\n", width, conf.v[i].key, conf.v[i].value, remark(conf.v[i].key));
 	conf_release(&conf);
 	return rc < 0 ? rc : fd_close_output();
 }

@@ -1,5 +1,6 @@
 #include "math/model.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,8 @@ struct worker {
 	real *grads;  /* (size) */
 	double *sums; /* (net_fits): of one call */
 	double loss;
+	uint64_t *routed; /* (layers, experts) */
+	double balance;   /* summed over sequences */
 };
 struct model {
 	struct model_conf c;
@@ -26,11 +29,20 @@ struct model {
 	struct worker *worker;
 	int workers;
 	bool ready; /* for products */
+	uint64_t *routed; /* (layers, experts) of the last batch, for model_load */
+	uint64_t tokens;
+	double balance;
 };
 
 static real *zeros(uint64_t n)
 {
 	return n > SIZE_MAX / sizeof(real) ? NULL : calloc((size_t)n, sizeof(real));
+}
+
+/* (layers, experts), and one more so that there is something for a dense model too. */
+static uint64_t *loads(const struct model_conf *c)
+{
+	return calloc((size_t)c->layers * c->experts + 1, sizeof(uint64_t));
 }
 
 static int worker_open(struct worker *w, const struct model *m, bool train)
@@ -40,9 +52,10 @@ static int worker_open(struct worker *w, const struct model *m, bool train)
 	if ((rc = net_open(&w->net, &m->c, m->context, train)) < 0)
 		return rc;
 	w->sums = calloc((size_t)net_fits(w->net, 1), sizeof(*w->sums));
+	w->routed = loads(&m->c);
 	if (train)
 		w->grads = zeros(m->size);
-	return w->sums && (w->grads || !train) ? 0 : err_nomem();
+	return w->sums && w->routed && (w->grads || !train) ? 0 : err_nomem();
 }
 
 int model_open(struct model **out, const struct model_conf *c, int context, bool train,
@@ -59,7 +72,8 @@ int model_open(struct model **out, const struct model_conf *c, int context, bool
 	m->context = context;
 	m->workers = pool_threads(pool);
 	m->worker = calloc((size_t)m->workers, sizeof(*m->worker));
-	if (!m->worker)
+	m->routed = loads(c);
+	if (!m->worker || !m->routed)
 		rc = err_nomem();
 	if (rc == 0 && (rc = model_layout(c, &m->layout)) == 0) {
 		m->size = tensors_total(&m->layout);
@@ -84,7 +98,9 @@ void model_close(struct model *m)
 		net_close(m->worker[i].net);
 		free(m->worker[i].grads);
 		free(m->worker[i].sums);
+		free(m->worker[i].routed);
 	}
+	free(m->routed);
 	free(m->worker);
 	free(m->params);
 	tensors_release(&m->layout);
@@ -131,7 +147,8 @@ static int run_share(void *ctx, int i, int thread)
 	real *grads = b->backward ? w->grads : NULL;
 
 	(void)thread;
-	w->loss = 0;
+	w->loss = w->balance = 0;
+	memset(w->routed, 0, (size_t)m->c.layers * m->c.experts * sizeof(*w->routed));
 	if (grads)
 		memset(grads, 0, (size_t)m->size * sizeof(real));
 	for (int s = (int)((int64_t)b->B * i / b->shares); s < end; s += most) {
@@ -139,6 +156,7 @@ static int run_share(void *ctx, int i, int thread)
 		const uint32_t *ids = b->ids + (size_t)s * stride;
 
 		net_forward(w->net, m->params, ids, stride, G, b->T);
+		net_load(w->net, w->routed, &w->balance);
 		net_loss(w->net, w->sums, grads, m->params, ids + 1, stride, scale);
 		if (grads)
 			net_backward(w->net, grads, m->params, ids, stride);
@@ -178,6 +196,21 @@ static int make_ready(struct model *m)
 	return rc;
 }
 
+/* Of all shares, in their order. */
+static void add_loads(struct model *m, const struct batch *b)
+{
+	const size_t n = (size_t)m->c.layers * m->c.experts;
+
+	memset(m->routed, 0, n * sizeof(*m->routed));
+	m->tokens = n ? (uint64_t)b->B * (uint64_t)b->T : 0;
+	m->balance = 0;
+	for (int s = 0; s < b->shares; s++) {
+		for (size_t i = 0; i < n; i++)
+			m->routed[i] += m->worker[s].routed[i];
+		m->balance += m->worker[s].balance / b->B;
+	}
+}
+
 static int run_batch(struct model *m, double *total, double *sums, const uint32_t *ids, int B,
 	int T, bool backward)
 {
@@ -196,6 +229,7 @@ static int run_batch(struct model *m, double *total, double *sums, const uint32_
 	*total = 0;
 	for (int i = 0; i < b.shares; i++)
 		*total += m->worker[i].loss;
+	add_loads(m, &b);
 	if (backward && b.shares > 1)
 		rc = pool_run(m->pool, add_piece, &b, (int)((m->size + PIECE - 1) / PIECE));
 	return rc;
@@ -222,6 +256,30 @@ int model_losses(struct model *m, double *sums, const uint32_t *ids, int B, int 
 	double total;
 
 	return run_batch(m, &total, sums, ids, B, T, false);
+}
+
+void model_load(struct model_load *out, const struct model *m)
+{
+	const uint32_t L = m->c.layers, E = m->c.experts;
+
+	*out = (struct model_load){ .routed = m->routed, .tokens = m->tokens,
+		.balance = m->balance };
+	if (m->tokens == 0)
+		return;
+	const double even = (double)m->tokens * m->c.experts_per_token / E;
+
+	out->least = HUGE_VAL;
+	for (uint32_t l = 0; l < L; l++) {
+		double square = 0;
+
+		for (uint32_t e = 0; e < E; e++) {
+			const double share = (double)m->routed[(size_t)l * E + e] / even;
+
+			square += (share - 1) * (share - 1);
+			out->least = fmin(out->least, share);
+		}
+		out->variation += sqrt(square / E) / L;
+	}
 }
 
 int model_logits(struct model *m, real *logits, const uint32_t *ids, int n)

@@ -1,5 +1,6 @@
 /*
- * model - a decoder-only transformer of the Llama family: loss and gradients.
+ * model - a decoder-only transformer of the Llama family, dense or a mixture of experts: loss and
+ * gradients.
  *
  *     x = embed[ids]
  *     each layer:  x += Wo attn(rope(Wq n), rope(Wk n), Wv n), n = rmsnorm(x)
@@ -7,8 +8,9 @@
  *     logits = Whead rmsnorm(x)          (Whead = embed when tied)
  *
  * Touvron et al. 2023 (2302.13971); rotary halves and tensor names as in Hugging Face's Llama, so
- * that import and export need no renaming. Parameters are one flat array in table order
- * (model_layout); q, k, v and gate, up are neighbours, so each group is one product.
+ * that import and export need no renaming. With experts the second half of a layer is that of moe.h.
+ * Parameters are one flat array in table order (model_layout); q, k, v and gate, up are neighbours,
+ * so each group is one product.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -40,13 +42,25 @@ real *model_grads(
 /*
  * ids (B, T+1): inputs are [0, T), targets [1, T+1). Ids must be below vocab (the caller's shard
  * has checked). *loss: mean over B*T of -ln p, in double, summed in fixed order. model_backward
- * also leaves the gradient of that mean in model_grads. Same inputs and pool size: same bits.
+ * also leaves the gradient of that mean in model_grads; with experts, of that mean +
+ * router_aux_loss_coef * the mean load-balancing loss of the sequences. Same inputs and pool size:
+ * same bits.
  */
 int model_forward(struct model *m, double *loss, const uint32_t *ids, int B, int T) ERR_MUST;
 int model_backward(struct model *m, double *loss, const uint32_t *ids, int B, int T) ERR_MUST;
 /* Sum (not mean) of -ln p over the T targets of each of B sequences, kept apart: sums (B). For
  * evaluation. */
 int model_losses(struct model *m, double *sums, const uint32_t *ids, int B, int T) ERR_MUST;
+/* How the tokens of the last model_forward, model_backward or model_losses went to the experts; all 0
+ * for a dense model. */
+struct model_load {
+	const uint64_t *routed; /* (layers, experts) tokens that went to each; the model's */
+	uint64_t tokens;  /* of the batch: each went to K = experts_per_token experts of every layer */
+	double balance;   /* load-balancing loss, the mean of layers and sequences: K when even */
+	double variation; /* of an expert's tokens: standard deviation / mean, the mean of layers */
+	double least;     /* what the expert with fewest tokens in any layer got of an even share */
+};
+void model_load(struct model_load *out, const struct model *m);
 /* Logits (V) after the last of n <= context ids. */
 int model_logits(struct model *m, real *logits, const uint32_t *ids, int n) ERR_MUST;
 

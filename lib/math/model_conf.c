@@ -6,7 +6,8 @@
 #include "base/rng.h"
 
 const char *const model_keys[] = { "vocab", "d_model", "layers", "heads", "kv_heads", "head_dim",
-	"ff", "context", "tied", "rope_theta", "norm_eps", "init_std", "experts", NULL };
+	"ff", "context", "tied", "rope_theta", "norm_eps", "init_std", "experts",
+	"experts_per_token", "router_aux_loss_coef", NULL };
 
 #define TRAINING \
 	"lr_min_ratio 0.1\nwarmup 40\ndecay_steps 768\nbeta1 0.9\nbeta2 0.95\n" \
@@ -24,6 +25,10 @@ static const struct {
 	{ "medium",
 		"vocab 256\nd_model 384\nlayers 6\nheads 6\nff 1024\n"
 		"context 256\ntied yes\nlr 1e-3\n" TRAINING },
+	{ "moe",
+		"vocab 256\nd_model 128\nlayers 4\nheads 4\nff 192\n"
+		"experts 8\nexperts_per_token 2\n"
+		"context 128\ntied yes\nlr 3e-3\n" TRAINING },
 };
 
 const char *model_preset(const char *name)
@@ -68,8 +73,7 @@ static int read_sizes(struct model_conf *c, const struct conf *from)
 	if ((rc = read_u32(from, "kv_heads", 1, 1 << 12, &c->kv_heads)) < 0 ||
 		(rc = read_u32(from, "head_dim", 1, 1 << 12, &c->head_dim)) < 0 ||
 		(rc = read_u32(from, "ff", 1, 1 << 18, &c->ff)) < 0 ||
-		(rc = read_u32(from, "context", 1, MODEL_CONTEXT_MAX, &c->context)) < 0 ||
-		(rc = read_u32(from, "experts", 0, 1 << 12, &c->experts)) < 0)
+		(rc = read_u32(from, "context", 1, MODEL_CONTEXT_MAX, &c->context)) < 0)
 		return rc;
 	return 0;
 }
@@ -87,6 +91,30 @@ static int read_rest(struct model_conf *c, const struct conf *from)
 	return 0;
 }
 
+static int read_experts(struct model_conf *c, const struct conf *from)
+{
+	int rc;
+
+	c->router_aux_loss_coef = 0.01;
+	if ((rc = read_u32(from, "experts", 0, 1 << 12, &c->experts)) < 0)
+		return rc;
+	c->experts_per_token = c->experts == 1 ? 1 : 2;
+	rc = read_u32(from, "experts_per_token", 1, 1 << 8, &c->experts_per_token);
+	if (rc < 0)
+		return rc;
+	rc = conf_f64(from, "router_aux_loss_coef", 0, 1e3, &c->router_aux_loss_coef);
+	if (rc < 0)
+		return rc;
+	if (c->experts && c->experts_per_token > c->experts)
+		return err_set(ERR_DATA, "experts_per_token %u is more than experts %u",
+			c->experts_per_token, c->experts);
+	if (c->experts == 0) {
+		c->experts_per_token = 0;
+		c->router_aux_loss_coef = 0;
+	}
+	return 0;
+}
+
 int model_conf_read(struct model_conf *c, const struct conf *from)
 {
 	int rc;
@@ -99,7 +127,8 @@ int model_conf_read(struct model_conf *c, const struct conf *from)
 		.norm_eps = 1e-5,
 		.init_std = 0.02,
 	};
-	if ((rc = read_sizes(c, from)) < 0 || (rc = read_rest(c, from)) < 0)
+	if ((rc = read_sizes(c, from)) < 0 || (rc = read_rest(c, from)) < 0 ||
+		(rc = read_experts(c, from)) < 0)
 		return rc;
 	if (c->heads % c->kv_heads)
 		return err_set(ERR_DATA, "heads %u is not a multiple of kv_heads %u", c->heads,
@@ -108,9 +137,6 @@ int model_conf_read(struct model_conf *c, const struct conf *from)
 		return err_set(ERR_DATA,
 			"head_dim %u is odd: rotary embeddings turn pairs of channels",
 			c->head_dim);
-	if (c->experts)
-		return err_set(ERR_DATA,
-			"experts %u: this version knows dense models (experts 0) only", c->experts);
 	return 0;
 }
 
@@ -140,6 +166,11 @@ int model_conf_write(const struct model_conf *c, struct conf *to)
 		(rc = conf_set_f64(to, "norm_eps", c->norm_eps)) < 0 ||
 		(rc = conf_set_f64(to, "init_std", c->init_std)) < 0)
 		return rc;
+	if (c->experts &&
+		((rc = conf_set_u64(to, "experts_per_token", c->experts_per_token)) < 0 ||
+			(rc = conf_set_f64(to, "router_aux_loss_coef",
+				 c->router_aux_loss_coef)) < 0))
+		return rc;
 	return 0;
 }
 
@@ -157,31 +188,63 @@ static int push(struct tensors *out, int layer, const char *name, uint64_t rows,
 	return tensors_push(out, &t);
 }
 
-static int push_layer(struct tensors *out, const struct model_conf *c, int layer)
+struct part { const char *name; uint64_t rows, cols; };
+
+static int push_parts(struct tensors *out, int layer, const struct part *parts, size_t n)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = push(out, layer, parts[i].name, parts[i].rows, parts[i].cols);
+	return rc;
+}
+
+/* W1 and W3 are neighbours: one product. */
+static int push_experts(struct tensors *out, const struct model_conf *c, int layer)
 {
 	const uint64_t C = c->d_model, F = c->ff;
+	int rc = push(out, layer, "block_sparse_moe.gate", c->experts, C);
+
+	for (uint32_t e = 0; e < c->experts && rc == 0; e++) {
+		char name[3][48];
+		const struct part parts[] = { { name[0], F, C }, { name[1], F, C }, { name[2], C, F } };
+
+		for (int i = 0; i < 3; i++)
+			snprintf(name[i], sizeof(name[i]), "block_sparse_moe.experts.%u.w%c", e,
+				"132"[i]);
+		rc = push_parts(out, layer, parts, 3);
+	}
+	return rc;
+}
+
+static int push_feed_forward(struct tensors *out, const struct model_conf *c, int layer)
+{
+	const uint64_t C = c->d_model, F = c->ff;
+	const struct part parts[] = {
+		{ "mlp.gate_proj", F, C },
+		{ "mlp.up_proj", F, C },
+		{ "mlp.down_proj", C, F },
+	};
+
+	return c->experts ? push_experts(out, c, layer) : push_parts(out, layer, parts, 3);
+}
+
+static int push_layer(struct tensors *out, const struct model_conf *c, int layer)
+{
+	const uint64_t C = c->d_model;
 	const uint64_t q = (uint64_t)c->heads * c->head_dim;
 	const uint64_t kv = (uint64_t)c->kv_heads * c->head_dim;
-	const struct {
-		const char *name;
-		uint64_t rows, cols;
-	} parts[] = {
+	const struct part parts[] = {
 		{ "input_layernorm", C, 0 },
 		{ "self_attn.q_proj", q, C },
 		{ "self_attn.k_proj", kv, C },
 		{ "self_attn.v_proj", kv, C },
 		{ "self_attn.o_proj", C, q },
 		{ "post_attention_layernorm", C, 0 },
-		{ "mlp.gate_proj", F, C },
-		{ "mlp.up_proj", F, C },
-		{ "mlp.down_proj", C, F },
 	};
-	int rc;
+	int rc = push_parts(out, layer, parts, sizeof(parts) / sizeof(parts[0]));
 
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if ((rc = push(out, layer, parts[i].name, parts[i].rows, parts[i].cols)) < 0)
-			return rc;
-	return 0;
+	return rc < 0 ? rc : push_feed_forward(out, c, layer);
 }
 
 int model_layout(const struct model_conf *c, struct tensors *out)

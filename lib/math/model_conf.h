@@ -2,7 +2,7 @@
  * model_conf - what a model is: its configuration, presets, table of tensors and initial values.
  *
  * Keys: vocab, d_model, layers, heads, kv_heads, head_dim, ff, context, tied, rope_theta, norm_eps,
- * init_std, experts.
+ * init_std, experts; with experts also experts_per_token, router_aux_loss_coef.
  */
 #ifndef MODEL_CONF_H
 #define MODEL_CONF_H
@@ -21,21 +21,24 @@ struct model_conf {
 	uint32_t context; /* longest sequence it is meant for */
 	bool tied;
 	double rope_theta, norm_eps, init_std;
-	uint32_t experts; /* 0: dense. Others are refused until mixture of experts is there. */
+	uint32_t experts; /* of a layer, each of width ff; 0: dense */
+	uint32_t experts_per_token;  /* 0 when dense */
+	double router_aux_loss_coef; /* what the load-balancing loss counts; 0 when dense */
 };
 
 /* NULL-terminated names of the configuration keys. */
 extern const char *const model_keys[];
-/* "tiny", "small" or "medium" as lines of configuration, model and training keys; else NULL. */
+/* "tiny", "small", "medium" or "moe" as lines of configuration, model and training keys; else NULL. */
 const char *model_preset(const char *name);
 /*
  * Reads and checks. d_model, layers and heads must be there; the others have defaults: vocab 256,
  * kv_heads = heads, head_dim = d_model / heads, ff = 8/3 d_model rounded up to a multiple of 64,
- * context 256, tied yes, rope_theta 10000, norm_eps 1e-5, init_std 0.02, experts 0. ERR_DATA names
- * key and contradiction.
+ * context 256, tied yes, rope_theta 10000, norm_eps 1e-5, init_std 0.02, experts 0,
+ * experts_per_token 2 (1 of 1), router_aux_loss_coef 0.01. Without experts the last two are checked
+ * and mean nothing. ERR_DATA names key and contradiction.
  */
 int model_conf_read(struct model_conf *c, const struct conf *from) ERR_MUST;
-/* Every key, resolved. */
+/* Every key, resolved; those that mean nothing left out. */
 int model_conf_write(const struct model_conf *c, struct conf *to) ERR_MUST;
 
 /*
@@ -49,6 +52,9 @@ int model_conf_write(const struct model_conf *c, struct conf *to) ERR_MUST;
  *         post_attention_layernorm.weight     (C)
  *         mlp.{gate,up}_proj.weight           (F, C) (F, C)
  *         mlp.down_proj.weight                (C, F)
+ *       with experts, instead of mlp, as in its Mixtral:
+ *         block_sparse_moe.gate.weight        (E, C)
+ *         block_sparse_moe.experts.E.{w1,w3,w2}.weight (F, C) (F, C) (C, F): gate, up, down
  *     model.norm.weight                       (C)
  *     lm_head.weight                          (V, C), when not tied
  */

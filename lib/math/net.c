@@ -3,14 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "math/arena.h"
 #include "math/attention.h"
 #include "math/blas.h"
 #include "math/layer.h"
+#include "math/moe.h"
 
 enum {
 	ROWS = 512,       /* rows of a call aimed at: full speed of products, not too much memory */
-	LOGITS = 8 << 20, /* logits in memory at a time */
-	ALIGN = 64        /* bytes */
+	LOGITS = 8 << 20  /* logits in memory at a time */
 };
 
 /*
@@ -24,7 +25,7 @@ struct acts {
 	real *y, *lse;   /* (R, Q) (R, H) */
 	real *mid;       /* (R, C) after attention */
 	real *n2, *inv2; /* (R, C) (R) */
-	real *gu, *h;    /* (R, 2F) (R, F) */
+	real *gu, *h;    /* (R, 2F) (R, F), dense */
 };
 struct net {
 	struct model_conf c;
@@ -40,7 +41,9 @@ struct net {
 	real *work;          /* attention */
 	real *dx, *dn;       /* (R, C) gradients: of the residual stream, of a normalised input */
 	real *dy, *dqkv;     /* (R, Q) (R, P) */
-	real *dh, *dgu;      /* (R, F) (R, 2F) */
+	real *dh, *dgu;      /* (R, F) (R, 2F), dense */
+	real scale;          /* of the last net_loss with gradients */
+	struct moe *moe;     /* or NULL: dense */
 	real *arena;
 };
 
@@ -49,33 +52,26 @@ struct offsets {
 	size_t norm1;    /* (C) */
 	size_t qkv, o;   /* (P, C) (C, Q) */
 	size_t norm2;    /* (C) */
-	size_t gu, down; /* (2F, C) (C, F) */
+	size_t gu, down; /* (2F, C) (C, F); gu with experts: all that is theirs, see moe.h */
 };
-
-static real *take(real *base, size_t *used, size_t n)
-{
-	real *at = base ? base + *used : NULL;
-	const size_t unit = ALIGN / sizeof(real);
-
-	*used += (n + unit - 1) / unit * unit;
-	return at;
-}
 
 static void place_layer(struct acts *a, const struct net *n, real *base, size_t *used)
 {
 	const size_t R = (size_t)n->rows;
 
-	a->x = take(base, used, R * n->C);
-	a->n1 = take(base, used, R * n->C);
-	a->inv1 = take(base, used, R);
-	a->qkv = take(base, used, R * n->P);
-	a->y = take(base, used, R * n->Q);
-	a->lse = take(base, used, R * n->H);
-	a->mid = take(base, used, R * n->C);
-	a->n2 = take(base, used, R * n->C);
-	a->inv2 = take(base, used, R);
-	a->gu = take(base, used, R * 2 * n->F);
-	a->h = take(base, used, R * n->F);
+	a->x = arena_take(base, used, R * n->C);
+	a->n1 = arena_take(base, used, R * n->C);
+	a->inv1 = arena_take(base, used, R);
+	a->qkv = arena_take(base, used, R * n->P);
+	a->y = arena_take(base, used, R * n->Q);
+	a->lse = arena_take(base, used, R * n->H);
+	a->mid = arena_take(base, used, R * n->C);
+	a->n2 = arena_take(base, used, R * n->C);
+	a->inv2 = arena_take(base, used, R);
+	if (n->moe)
+		return;
+	a->gu = arena_take(base, used, R * 2 * n->F);
+	a->h = arena_take(base, used, R * n->F);
 }
 
 /* Cuts the arena into arrays; base NULL: only counts. Without training every layer uses the arrays
@@ -85,26 +81,28 @@ static size_t place(struct net *n, real *base)
 	const size_t R = (size_t)n->rows, table = (size_t)n->context * (n->D / 2);
 	size_t used = 0;
 
-	n->cos_t = take(base, &used, table);
-	n->sin_t = take(base, &used, table);
+	n->cos_t = arena_take(base, &used, table);
+	n->sin_t = arena_take(base, &used, table);
 	place_layer(&n->layer[0], n, base, &used);
 	for (int l = 1; l < n->layers && n->train; l++)
 		place_layer(&n->layer[l], n, base, &used);
 	for (int l = 1; l <= n->layers && !n->train; l++)
 		n->layer[l] = n->layer[0];
-	n->nf = take(base, &used, R * n->C);
-	n->invf = take(base, &used, R);
-	n->logits = take(base, &used, (size_t)n->chunk * n->V);
-	n->work = take(base, &used, attention_work(n->context, n->D));
+	n->nf = arena_take(base, &used, R * n->C);
+	n->invf = arena_take(base, &used, R);
+	n->logits = arena_take(base, &used, (size_t)n->chunk * n->V);
+	n->work = arena_take(base, &used, attention_work(n->context, n->D));
 	if (!n->train)
 		return used;
-	n->layer[n->layers].x = take(base, &used, R * n->C);
-	n->dx = take(base, &used, R * n->C);
-	n->dn = take(base, &used, R * n->C);
-	n->dy = take(base, &used, R * n->Q);
-	n->dqkv = take(base, &used, R * n->P);
-	n->dh = take(base, &used, R * n->F);
-	n->dgu = take(base, &used, R * 2 * n->F);
+	n->layer[n->layers].x = arena_take(base, &used, R * n->C);
+	n->dx = arena_take(base, &used, R * n->C);
+	n->dn = arena_take(base, &used, R * n->C);
+	n->dy = arena_take(base, &used, R * n->Q);
+	n->dqkv = arena_take(base, &used, R * n->P);
+	if (n->moe)
+		return used;
+	n->dh = arena_take(base, &used, R * n->F);
+	n->dgu = arena_take(base, &used, R * 2 * n->F);
 	return used;
 }
 
@@ -130,8 +128,10 @@ int net_open(struct net **out, const struct model_conf *c, int context, bool tra
 	n->chunk = LOGITS / n->V < n->rows ? LOGITS / n->V : n->rows;
 	n->chunk = n->chunk ? n->chunk : 1;
 	n->layer = calloc(c->layers + 1, sizeof(*n->layer));
-	if (n->layer)
-		n->arena = aligned_alloc(ALIGN, place(n, NULL) * sizeof(real));
+	const bool experts = !c->experts || moe_open(&n->moe, c, n->rows, train) == 0;
+
+	if (n->layer && experts)
+		n->arena = aligned_alloc(ARENA_ALIGN, place(n, NULL) * sizeof(real));
 	if (!n->arena) {
 		net_close(n);
 		return err_nomem();
@@ -146,6 +146,7 @@ void net_close(struct net *n)
 {
 	if (!n)
 		return;
+	moe_close(n->moe);
 	free(n->arena);
 	free(n->layer);
 	free(n);
@@ -159,7 +160,8 @@ int net_fits(const struct net *n, int T)
 /* The order is that of model_layout. */
 static struct offsets layer_at(const struct net *n, int l)
 {
-	const size_t C = (size_t)n->C, each = 2 * C + C * ((size_t)n->P + n->Q) + 3 * C * n->F;
+	const size_t C = (size_t)n->C, forward = n->moe ? moe_weights(&n->c) : 3 * C * n->F;
+	const size_t each = 2 * C + C * ((size_t)n->P + n->Q) + forward;
 	struct offsets at;
 
 	at.norm1 = (size_t)n->V * C + (size_t)l * each;
@@ -207,16 +209,21 @@ static void attend(struct net *n, const struct acts *a, const real *w, const str
 	blas_nt(a->mid, a->y, w + at->o, R, n->C, n->Q, 1);
 }
 
-/* x = mid + Wdown swiglu(Wgu rmsnorm(mid)) */
-static void feed_forward(struct net *n, real *x, const struct acts *a, const real *w,
-	const struct offsets *at)
+/* x = mid + Wdown swiglu(Wgu rmsnorm(mid)), or what the experts of layer l make of it */
+static void feed_forward(struct net *n, int l, const real *w, const struct offsets *at)
 {
+	const struct acts *a = &n->layer[l];
+	real *x = n->layer[l + 1].x;
 	const int R = n->R;
 
 	rmsnorm_forward(a->n2, a->inv2, a->mid, w + at->norm2, R, n->C, (real)n->c.norm_eps);
+	memcpy(x, a->mid, (size_t)R * n->C * sizeof(real));
+	if (n->moe) {
+		moe_forward(n->moe, l, x, a->n2, w + at->gu, n->G, n->T);
+		return;
+	}
 	blas_nt(a->gu, a->n2, w + at->gu, R, 2 * n->F, n->C, 0);
 	swiglu_forward(a->h, a->gu, R, n->F);
-	memcpy(x, a->mid, (size_t)R * n->C * sizeof(real));
 	blas_nt(x, a->h, w + at->down, R, n->C, n->F, 1);
 }
 
@@ -232,7 +239,7 @@ void net_forward(struct net *n, const real *params, const uint32_t *ids, int str
 		const struct offsets at = layer_at(n, l);
 
 		attend(n, &n->layer[l], params, &at);
-		feed_forward(n, n->layer[l + 1].x, &n->layer[l], params, &at);
+		feed_forward(n, l, params, &at);
 	}
 	rmsnorm_forward(n->nf, n->invf, n->layer[n->layers].x, params + final_norm_at(n), n->R,
 		n->C, (real)n->c.norm_eps);
@@ -258,6 +265,8 @@ void net_loss(struct net *n, double *sums, real *grads, const real *params, cons
 {
 	const real *w = params + head_at(n);
 
+	if (grads)
+		n->scale = scale;
 	for (int g = 0; g < n->G; g++)
 		sums[g] = 0;
 	for (int first = 0; first < n->R; first += n->chunk) {
@@ -273,8 +282,14 @@ void net_loss(struct net *n, double *sums, real *grads, const real *params, cons
 	}
 }
 
-/* dx: gradient of the layer's output, becomes that of mid. */
-static void feed_forward_backward(struct net *n, real *dw, const struct acts *a, const real *w,
+/* What the load-balancing loss of one sequence counts, where that of its T tokens counts scale. */
+static real balance_scale(const struct net *n)
+{
+	return n->scale * (real)n->T * (real)n->c.router_aux_loss_coef;
+}
+
+/* dn: gradient of the normalised input. */
+static void dense_backward(struct net *n, real *dw, const struct acts *a, const real *w,
 	const struct offsets *at)
 {
 	const int R = n->R, C = n->C, F = n->F;
@@ -284,6 +299,20 @@ static void feed_forward_backward(struct net *n, real *dw, const struct acts *a,
 	swiglu_backward(n->dgu, n->dh, a->gu, R, F);
 	blas_nn(n->dn, n->dgu, w + at->gu, R, C, 2 * F, 0);
 	blas_tn(dw + at->gu, n->dgu, a->n2, 2 * F, C, R, 1);
+}
+
+/* dx: gradient of the layer's output, becomes that of mid. */
+static void feed_forward_backward(struct net *n, real *dw, int l, const real *w,
+	const struct offsets *at)
+{
+	const struct acts *a = &n->layer[l];
+	const int R = n->R, C = n->C;
+
+	if (n->moe)
+		moe_backward(n->moe, l, n->dn, dw + at->gu, n->dx, a->n2, w + at->gu, balance_scale(n),
+			n->G, n->T);
+	else
+		dense_backward(n, dw, a, w, at);
 	rmsnorm_backward(n->dx, dw + at->norm2, n->dn, a->mid, a->inv2, w + at->norm2, R, C);
 }
 
@@ -320,12 +349,18 @@ void net_backward(struct net *n, real *grads, const real *params, const uint32_t
 	for (int l = n->layers - 1; l >= 0; l--) {
 		const struct offsets at = layer_at(n, l);
 
-		feed_forward_backward(n, grads, &n->layer[l], params, &at);
+		feed_forward_backward(n, grads, l, params, &at);
 		attend_backward(n, grads, &n->layer[l], params, &at);
 	}
 	for (int g = 0; g < n->G; g++)
 		embed_backward(grads, n->dx + (size_t)g * n->T * n->C, ids + (size_t)g * stride,
 			n->T, n->C);
+}
+
+void net_load(const struct net *n, uint64_t *routed, double *balance)
+{
+	if (n->moe)
+		moe_load(n->moe, routed, balance);
 }
 
 void net_logits(struct net *n, real *logits, const real *params, int r)

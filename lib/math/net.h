@@ -34,8 +34,12 @@ void net_forward(struct net *n, const real *params, const uint32_t *ids, int str
  */
 void net_loss(struct net *n, double *sums, real *grads, const real *params, const uint32_t *targets,
 	int stride, real scale);
-/* After net_loss with grads: adds to grads all the rest. */
+/* After net_loss with grads: adds to grads all the rest; with experts also the gradient of scale * T
+ * * router_aux_loss_coef * the load-balancing loss, summed over sequences (moe.h). */
 void net_backward(struct net *n, real *grads, const real *params, const uint32_t *ids, int stride);
+/* Of the last net_forward with experts: adds to routed (layers, experts) the rows each got, and to
+ * *balance the load-balancing loss summed over sequences, the mean of the layers. */
+void net_load(const struct net *n, uint64_t *routed, double *balance);
 /* After net_forward: logits (V) at row r. */
 void net_logits(struct net *n, real *logits, const real *params, int r);
 

@@ -75,7 +75,7 @@ refused() {
 }
 
 @test "--print gives a configuration with every key that means the same" {
-	for c in tiny small medium; do
+	for c in tiny small medium moe; do
 		run -0 --separate-stderr dl-init --print -c $c
 		expect_no_stderr
 		printf '%s\n' "$output" >$c.conf
@@ -95,7 +95,7 @@ refused() {
 }
 
 @test "every key of dl-model(5) is a key, and the other way round" {
-	dl-init --print | cut -d' ' -f1 | sort >program
+	dl-init --print -c moe | cut -d' ' -f1 | sort >program
 	sed -n '/^\.Ss Keys/,/^\.Ss Presets/s/^\.It Cm //p' "$repo/man/dl-model.5" |
 		tr -d ' ' | tr ',' '\n' | sort >manual
 	expect_same program manual
@@ -161,8 +161,8 @@ refused() {
 	refused 'heads 2 is not a multiple of kv_heads 3$'
 	conf 'head_dim 7'
 	refused 'head_dim 7 is odd'
-	conf 'experts 8'
-	refused 'experts 8: this version knows dense models'
+	conf 'experts 2' 'experts_per_token 3'
+	refused 'experts_per_token 3 is more than experts 2$'
 	conf && set_key layers 0
 	refused '.*layers: 0 is not within 1 to '
 	conf && set_key d_model 18446744073709551617
@@ -176,7 +176,7 @@ refused() {
 @test "a file that is missing, a directory, too long or no preset is named" {
 	run -2 --separate-stderr dl-init -c huge
 	expect_stdout ""
-	expect_stderr_line '^dl-init: neither tiny, small or medium nor a file: huge: No such file'
+	expect_stderr_line '^dl-init: neither tiny, small, medium or moe nor a file: huge: No such file'
 	run -1 --separate-stderr dl-init -c ./huge
 	expect_stderr_line '^dl-init: \./huge: No such file'
 	run -1 --separate-stderr dl-init -c .

@@ -38,12 +38,14 @@ static void presets_have_the_published_sizes(void)
 		8192 * 256 + 6 * (2 * 256 + 4 * 256 * 256 + 3 * 256 * 704) + 256);
 	CHECK(parameters("medium") ==
 		256 * 384 + 6 * (2 * 384 + 4 * 384 * 384 + 3 * 384 * 1024) + 384);
+	CHECK(parameters("moe") ==
+		256 * 128 + 4 * (2 * 128 + 4 * 128 * 128 + 8 * 128 + 8 * 3 * 128 * 192) + 128);
 	CHECK(model_preset("huge") == NULL);
 }
 
 static void presets_hold_known_keys_only(void)
 {
-	static const char *const names[] = { "tiny", "small", "medium" };
+	static const char *const names[] = { "tiny", "moe", "small", "medium" };
 	const char *known[64];
 	size_t n = 0;
 
@@ -52,14 +54,14 @@ static void presets_hold_known_keys_only(void)
 	for (const char *const *k = train_keys; *k; k++)
 		known[n++] = *k;
 	known[n] = NULL;
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 4; i++) {
 		struct conf conf = { 0 };
 		struct train_conf t;
 		const char *text = model_preset(names[i]);
 
 		CHECK(conf_parse(&conf, text, strlen(text)) == 0 && conf_known(&conf, known) == 0);
 		CHECK(train_conf_read(&t, &conf) == 0);
-		CHECK(t.context == (i == 0 ? 128u : 256u) && t.batch == 8 && t.adamw.clip == 1);
+		CHECK(t.context == (i < 2 ? 128u : 256u) && t.batch == 8 && t.adamw.clip == 1);
 		conf_release(&conf);
 	}
 }
@@ -75,6 +77,11 @@ static void missing_keys_get_defaults(void)
 	CHECK(read_text(&c, "d_model 10\nlayers 1\nheads 4\nhead_dim 6\nkv_heads 2\ntied no\n") ==
 		0);
 	CHECK(c.head_dim == 6 && c.kv_heads == 2 && !c.tied);
+	CHECK(c.experts_per_token == 0 && c.router_aux_loss_coef == 0);
+	CHECK(read_text(&c, "d_model 96\nlayers 2\nheads 6\nexperts 8\n") == 0);
+	CHECK(c.experts == 8 && c.experts_per_token == 2 && c.router_aux_loss_coef == 0.01);
+	CHECK(read_text(&c, "d_model 96\nlayers 2\nheads 6\nexperts 1\n") == 0);
+	CHECK(c.experts_per_token == 1);
 }
 
 static void contradictions_are_named(void)
@@ -89,8 +96,12 @@ static void contradictions_are_named(void)
 	CHECK_SAYS("heads 6 is not a multiple of kv_heads 4");
 	CHECK(read_text(&c, "d_model 18\nlayers 2\nheads 6\n") == ERR_DATA);
 	CHECK_SAYS("head_dim 3 is odd");
-	CHECK(read_text(&c, "d_model 96\nlayers 2\nheads 6\nexperts 8\n") == ERR_DATA);
-	CHECK_SAYS("experts 8");
+	CHECK(read_text(&c, "d_model 96\nlayers 2\nheads 6\nexperts 4\nexperts_per_token 5\n") ==
+		ERR_DATA);
+	CHECK_SAYS("experts_per_token 5 is more than experts 4");
+	CHECK(read_text(&c, "d_model 96\nlayers 2\nheads 6\nexperts 4\nexperts_per_token 0\n") ==
+		ERR_DATA);
+	CHECK_SAYS("experts_per_token");
 	CHECK(read_text(&c, "d_model 96\nlayers 0\nheads 6\n") == ERR_DATA);
 	CHECK_SAYS("layers");
 	CHECK(read_text(&c, "d_model 96\nlayers 2\nheads 6\ncontext 99999999\n") == ERR_DATA);
@@ -116,8 +127,24 @@ static void what_is_written_reads_back(void)
 	CHECK(again.ff == c.ff && again.layers == 3 && again.context == c.context);
 	CHECK(t_again.sched.lr == 0.1 + 0.2 && t_again.batch == 77 && t_again.context == c.context);
 	for (const char *const *k = model_keys; *k; k++)
-		CHECK(conf_get(&conf, *k) != NULL);
+		CHECK((conf_get(&conf, *k) != NULL) ==
+			(strcmp(*k, "experts_per_token") && strcmp(*k, "router_aux_loss_coef")));
 	for (const char *const *k = train_keys; *k; k++)
+		CHECK(conf_get(&conf, *k) != NULL);
+	conf_release(&conf);
+}
+
+static void experts_read_back(void)
+{
+	struct conf conf = { 0 };
+	struct model_conf c, again;
+
+	CHECK(read_text(&c, "d_model 96\nlayers 3\nheads 6\nexperts 6\nexperts_per_token 3\n"
+		"router_aux_loss_coef 0.002\n") == 0);
+	CHECK(model_conf_write(&c, &conf) == 0 && model_conf_read(&again, &conf) == 0);
+	CHECK(again.experts == 6 && again.experts_per_token == 3 &&
+		again.router_aux_loss_coef == 0.002);
+	for (const char *const *k = model_keys; *k; k++)
 		CHECK(conf_get(&conf, *k) != NULL);
 	conf_release(&conf);
 }
@@ -139,6 +166,24 @@ static void layout_keeps_fused_groups_together(void)
 	CHECK_STR(layout.v[17].name, "model.layers.1.mlp.up_proj.weight");
 	CHECK_STR(layout.v[20].name, "lm_head.weight");
 	CHECK(layout.v[12].dim[0] == 4 && layout.v[12].dim[1] == 8 && layout.v[18].dim[0] == 8);
+	tensors_release(&layout);
+}
+
+static void experts_are_named_as_in_mixtral(void)
+{
+	struct tensors layout = { 0 };
+	struct model_conf c;
+
+	CHECK(read_text(&c, "d_model 8\nlayers 2\nheads 2\nff 12\nexperts 3\nvocab 11\n") == 0);
+	CHECK(model_layout(&c, &layout) == 0 && layout.n == 1 + 2 * (6 + 1 + 3 * 3) + 1);
+	CHECK_STR(layout.v[6].name, "model.layers.0.post_attention_layernorm.weight");
+	CHECK_STR(layout.v[7].name, "model.layers.0.block_sparse_moe.gate.weight");
+	CHECK_STR(layout.v[8].name, "model.layers.0.block_sparse_moe.experts.0.w1.weight");
+	CHECK_STR(layout.v[9].name, "model.layers.0.block_sparse_moe.experts.0.w3.weight");
+	CHECK_STR(layout.v[10].name, "model.layers.0.block_sparse_moe.experts.0.w2.weight");
+	CHECK_STR(layout.v[31].name, "model.layers.1.block_sparse_moe.experts.2.w3.weight");
+	CHECK(layout.v[7].dim[0] == 3 && layout.v[7].dim[1] == 8);
+	CHECK(layout.v[9].dim[0] == 12 && layout.v[9].dim[1] == 8 && layout.v[10].dim[0] == 8);
 	tensors_release(&layout);
 }
 
@@ -202,7 +247,9 @@ int main(void)
 	missing_keys_get_defaults();
 	contradictions_are_named();
 	what_is_written_reads_back();
+	experts_read_back();
 	layout_keeps_fused_groups_together();
+	experts_are_named_as_in_mixtral();
 	initial_values_are_the_same_everywhere();
 	slices_in_any_order_give_the_same_bits();
 	return unit_done("model_conf");

@@ -234,10 +234,118 @@ static inline void plain_adamw(double *p, double *m, double *v, double g, double
 	*p -= lr * (*m / (1 - pow(beta1, t)) / (sqrt(*v / (1 - pow(beta2, t))) + eps) + decay * *p);
 }
 
+/* One row of a mixture of experts: sizes, and what is kept from forward to backward. */
+struct plain_row {
+	int E, K, C, F;
+	double *p, *w; /* (E) probabilities; weights, 0 for experts that the row does not go to */
+};
+
+static inline const double *plain_expert(const struct plain_row *r, const double *w, int e)
+{
+	return w + (size_t)r->E * r->C + (size_t)e * 3 * r->F * r->C;
+}
+
+/* The K most probable, one after the other. */
+static inline void plain_route(struct plain_row *r, const double *n, const double *gate)
+{
+	double sum = 0;
+
+	plain_linear(r->p, n, gate, 1, r->E, r->C);
+	for (int e = 0; e < r->E; e++)
+		sum += r->p[e] = exp(r->p[e]);
+	for (int e = 0; e < r->E; e++) {
+		r->p[e] /= sum;
+		r->w[e] = 0;
+	}
+	sum = 0;
+	for (int k = 0; k < r->K; k++) {
+		int best = -1;
+
+		for (int e = 0; e < r->E; e++)
+			if (r->w[e] == 0 && (best < 0 || r->p[e] > r->p[best]))
+				best = e;
+		sum += r->w[best] = r->p[best];
+	}
+	for (int e = 0; e < r->E; e++)
+		r->w[e] /= sum;
+}
+
+/* out (C) = what expert e makes of n (C); gu (2F) and h (F) are kept. */
+static inline void plain_expert_forward(double *out, double *gu, double *h,
+	const struct plain_row *r, const double *n, const double *w, int e)
+{
+	const double *up = plain_expert(r, w, e), *down = up + 2 * (size_t)r->F * r->C;
+
+	plain_linear(gu, n, up, 1, 2 * r->F, r->C);
+	plain_swiglu(h, gu, 1, r->F);
+	plain_linear(out, h, down, 1, r->C, r->F);
+}
+
+/* x (C) += the experts' sum. */
+static inline void plain_moe_row(double *x, struct plain_row *r, const double *n, const double *w)
+{
+	double *gu = plain_zeros(2 * (size_t)r->F), *h = plain_zeros((size_t)r->F);
+	double *out = plain_zeros((size_t)r->C);
+
+	plain_route(r, n, w);
+	for (int e = 0; e < r->E; e++) {
+		plain_expert_forward(out, gu, h, r, n, w, e);
+		for (int c = 0; c < r->C; c++)
+			x[c] += r->w[e] * out[c];
+	}
+	free(gu);
+	free(h);
+	free(out);
+}
+
+/* dn and dweights are added to, from d (C), the gradient of the sum; dp (E): of the probabilities,
+ * what the load-balancing loss gives them. By the chain through p, sum, w, one after the other. */
+static inline void plain_moe_row_backward(double *dn, double *dweights, double *dp, const double *d,
+	const struct plain_row *r, const double *n, const double *w)
+{
+	const int E = r->E, C = r->C, F = r->F;
+	double *gu = plain_zeros(2 * (size_t)F), *h = plain_zeros((size_t)F);
+	double *dgu = plain_zeros(2 * (size_t)F), *dh = plain_zeros((size_t)F);
+	double *out = plain_zeros((size_t)C), *dout = plain_zeros((size_t)C);
+	double *dw = plain_zeros((size_t)E), sum = 0, mean = 0;
+
+	for (int e = 0; e < E; e++) {
+		const double *up = plain_expert(r, w, e), *down = up + 2 * (size_t)F * C;
+		double *dup = dweights + (up - w), *ddown = dweights + (down - w);
+
+		if (r->w[e] == 0)
+			continue;
+		sum += r->p[e];
+		plain_expert_forward(out, gu, h, r, n, w, e);
+		memset(dh, 0, (size_t)F * sizeof(*dh));
+		for (int c = 0; c < C; c++) {
+			dw[e] += d[c] * out[c];
+			dout[c] = d[c] * r->w[e];
+		}
+		plain_linear_backward(dh, ddown, dout, h, down, 1, C, F);
+		plain_swiglu_backward(dgu, dh, gu, 1, F);
+		plain_linear_backward(dn, dup, dgu, n, up, 1, 2 * F, C);
+	}
+	for (int e = 0; e < E; e++)
+		for (int i = 0; i < E; i++)
+			if (r->w[e] != 0 && r->w[i] != 0)
+				dp[e] += dw[i] * ((i == e) / sum - r->p[i] / (sum * sum));
+	for (int e = 0; e < E; e++)
+		mean += dp[e] * r->p[e];
+	for (int e = 0; e < E; e++)
+		dp[e] = r->p[e] * (dp[e] - mean);
+	plain_linear_backward(dn, dweights, dp, n, w, 1, E, C);
+	double *const all[] = { gu, h, dgu, dh, out, dout, dw };
+
+	for (int i = 0; i < 7; i++)
+		free(all[i]);
+}
+
 /*
  * The whole model over one sequence: returns the sum of -ln p and adds the gradient of scale * sum
- * to grads. Parameters in the order of model_layout. Recursion over the layers keeps each layer's
- * activations in its own frame.
+ * to grads, with experts that of scale * (sum + T * coefficient * load-balancing loss), which is
+ * added to *balance. Parameters in the order of model_layout. Recursion over the layers keeps each
+ * layer's activations in its own frame.
  */
 struct plain {
 	const struct model_conf *c;
@@ -245,7 +353,7 @@ struct plain {
 	double *grads;
 	const uint32_t *ids; /* (T+1) */
 	int T;
-	double scale, loss;
+	double scale, loss, balance;
 };
 
 static inline void plain_head(struct plain *p, double *dx, const double *x, size_t at)
@@ -267,6 +375,63 @@ static inline void plain_head(struct plain *p, double *dx, const double *x, size
 }
 
 static inline void plain_layers(struct plain *p, double *dx, const double *x, int layer, size_t at);
+
+/* E sum_e f_e P_e of a sequence, and the share of tokens f (E). */
+static inline double plain_balance(double *f, const struct plain_row *rows, int T, int E)
+{
+	double loss = 0;
+
+	for (int e = 0; e < E; e++) {
+		double p = 0;
+
+		for (int t = 0; t < T; t++) {
+			f[e] += (rows[t].w[e] != 0) / (double)T;
+			p += rows[t].p[e] / T;
+		}
+		loss += E * f[e] * p;
+	}
+	return loss;
+}
+
+/* The second half of a layer with experts, and all above it. dx is added to. */
+static inline void plain_moe(struct plain *p, double *dx, const double *x, int layer, size_t at)
+{
+	const struct model_conf *c = p->c;
+	const int T = p->T, C = (int)c->d_model, E = (int)c->experts;
+	const double *norm = p->params + at, *w = norm + C;
+	double *dnorm = p->grads + at, *dw = dnorm + C;
+	double *n = plain_zeros((size_t)T * C), *dn = plain_zeros((size_t)T * C);
+	double *out = plain_zeros((size_t)T * C), *dout = plain_zeros((size_t)T * C);
+	double *kept = plain_zeros(2 * (size_t)T * E), *f = plain_zeros((size_t)E);
+	double *dp = plain_zeros((size_t)E);
+	struct plain_row *row = calloc((size_t)T, sizeof(*row));
+
+	if (!row)
+		abort();
+	plain_rmsnorm(n, x, norm, T, C, c->norm_eps);
+	memcpy(out, x, (size_t)T * C * sizeof(*out));
+	for (int t = 0; t < T; t++) {
+		row[t] = (struct plain_row){ E, (int)c->experts_per_token, C, (int)c->ff,
+			kept + 2 * (size_t)t * E, kept + (2 * (size_t)t + 1) * E };
+		plain_moe_row(out + (size_t)t * C, &row[t], n + (size_t)t * C, w);
+	}
+	p->balance += plain_balance(f, row, T, E) / c->layers;
+	plain_layers(p, dout, out, layer + 1, at + C + (size_t)E * C * (1 + 3 * c->ff));
+	for (int t = 0; t < T; t++) {
+		for (int e = 0; e < E; e++)
+			dp[e] = p->scale * c->router_aux_loss_coef / c->layers * E * f[e];
+		plain_moe_row_backward(dn + (size_t)t * C, dw, dp, dout + (size_t)t * C, &row[t],
+			n + (size_t)t * C, w);
+	}
+	plain_rmsnorm_backward(dx, dnorm, dn, x, norm, T, C, c->norm_eps);
+	for (int i = 0; i < T * C; i++)
+		dx[i] += dout[i];
+	double *const all[] = { n, dn, out, dout, kept, f, dp };
+
+	for (int i = 0; i < 7; i++)
+		free(all[i]);
+	free(row);
+}
 
 /* The second half of a layer, and all above it. dx is added to. */
 static inline void plain_feed_forward(
@@ -328,7 +493,8 @@ static inline void plain_layers(struct plain *p, double *dx, const double *x, in
 	plain_linear(mid, y, o, T, C, Q);
 	for (int i = 0; i < T * C; i++)
 		mid[i] += x[i];
-	plain_feed_forward(p, dmid, mid, layer, at + (size_t)C + (size_t)(P + Q) * C);
+	(c->experts ? plain_moe : plain_feed_forward)(
+		p, dmid, mid, layer, at + (size_t)C + (size_t)(P + Q) * C);
 	plain_linear_backward(dy, d_o, dmid, y, o, T, C, Q);
 	plain_attention_backward(
 		dqkv, dqkv + Q, dqkv + Q + K * D, dy, qkv, qkv + Q, qkv + Q + K * D, T, H, K, D, P);
@@ -345,7 +511,7 @@ static inline void plain_layers(struct plain *p, double *dx, const double *x, in
 }
 
 static inline double plain_model(const struct model_conf *c, double *grads, const double *params,
-	const uint32_t *ids, int T, double scale)
+	const uint32_t *ids, int T, double scale, double *balance)
 {
 	const int C = (int)c->d_model;
 	struct plain p = {
@@ -359,6 +525,7 @@ static inline double plain_model(const struct model_conf *c, double *grads, cons
 	for (int t = 0; t < T; t++)
 		for (int i = 0; i < C; i++)
 			grads[(size_t)ids[t] * C + i] += dx[(size_t)t * C + i];
+	*balance += p.balance;
 	free(x);
 	free(dx);
 	return p.loss;
