@@ -42,7 +42,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
+#include "form/key.h"
 #include "form/sig.h"
 
 #define TAPE_LINE ((size_t)4 << 20) /* longest line, its end included: 20,000 answers merged at once */
@@ -65,6 +67,18 @@ struct tape_line {
 const char *tape_text(const struct tape_line *l, const char *key); /* "" when it is not there */
 uint64_t tape_u64(const struct tape_line *l, const char *key);     /* 0 when it is not there or no number */
 double tape_f64(const struct tape_line *l, const char *key);
+int tape_id(const struct tape_line *l, const char *key, digest *id) ERR_MUST; /* ERR_DATA when it is none */
+
+/* One of `answers` of a merge: LEARNER:ID:SHARE:NORM, commas between them; ID has 64 hex digits. */
+struct tape_answer {
+	char learner[KEY_NAME + 1];
+	digest id;
+	double share, norm;
+};
+/* Appends one, and a comma before it unless out is empty: for tape_put(t, "answers", out.data). */
+int tape_answer_add(struct buf *out, const struct tape_answer *a) ERR_MUST;
+/* 1 and the next one, *at moving on from the value of `answers`; 0 at the end. */
+int tape_answer_next(struct tape_answer *a, const char **at) ERR_MUST;
 
 /* ---- writing ---- */
 
@@ -109,6 +123,10 @@ void tape_read_upto(struct tape_reader *r, uint64_t epoch);
 /* Number and hash of the last line that was read: 0 and C_0 before the first. */
 uint64_t tape_read_number(const struct tape_reader *r);
 void tape_read_hash(const struct tape_reader *r, digest *out);
+
+/* What the sealed head says: line `number` has this hash. ERR_AUTH from tape_read when it has another, or
+ * when the tape ends before it. */
+void tape_read_expect(struct tape_reader *r, uint64_t number, const digest *hash);
 
 /* Where a reader stands, for one that goes on from there later. */
 struct tape_place {

@@ -290,3 +290,52 @@ double tape_f64(const struct tape_line *l, const char *key)
 
 	return value && num_f64(value, &x) == 0 ? x : 0;
 }
+
+int tape_id(const struct tape_line *l, const char *key, digest *id)
+{
+	int rc = sig_unhex(id->b, sizeof id->b, tape_text(l, key));
+
+	return rc < 0 ? err_at(rc, "%s", key) : 0;
+}
+
+/* ---- the answers of a merge ---- */
+
+int tape_answer_add(struct buf *out, const struct tape_answer *a)
+{
+	char id[2 * SIG_DIGEST + 1], share[32], norm[32];
+
+	sig_hex(id, a->id.b, sizeof a->id.b);
+	num_f64_text(share, a->share);
+	num_f64_text(norm, a->norm);
+	return buf_fmt(out, "%s%s:%s:%s:%s", out->len ? "," : "", a->learner, id, share, norm);
+}
+
+/* Up to the separator, which is passed over; false when that does not fit. */
+static bool take_part(char *to, size_t cap, const char **at, char end)
+{
+	size_t n = 0;
+
+	while ((*at)[n] && (*at)[n] != end && (*at)[n] != ':' && (*at)[n] != ',')
+		n++;
+	if (n == 0 || n >= cap || ((*at)[n] != end && !(end == ',' && (*at)[n] == '\0')))
+		return false;
+	memcpy(to, *at, n);
+	to[n] = '\0';
+	*at += n + ((*at)[n] != '\0');
+	return true;
+}
+
+int tape_answer_next(struct tape_answer *a, const char **at)
+{
+	char id[2 * SIG_DIGEST + 1], share[32], norm[32];
+
+	if (**at == '\0')
+		return 0;
+	if (!take_part(a->learner, sizeof a->learner, at, ':') || !take_part(id, sizeof id, at, ':') ||
+		!take_part(share, sizeof share, at, ':') || !take_part(norm, sizeof norm, at, ',') ||
+		key_name_check("learner", a->learner) < 0 ||
+		sig_unhex(a->id.b, sizeof a->id.b, id) < 0 || num_f64(share, &a->share) < 0 ||
+		num_f64(norm, &a->norm) < 0)
+		return err_set(ERR_DATA, "answers: not LEARNER:ID:SHARE:NORM,...");
+	return 1;
+}

@@ -31,6 +31,7 @@ struct tape_reader {
 	uint64_t number;
 	digest hash;
 	bool torn;
+	struct tape_place expect; /* number 0: nothing is */
 	struct tape_line line;
 };
 
@@ -246,6 +247,14 @@ static int check_epoch(const struct tape_line *l, const struct span *s)
 	return 0;
 }
 
+static int check_expected(const struct tape_reader *r)
+{
+	if (r->line.number == r->expect.number &&
+		memcmp(&r->line.hash, &r->expect.hash, sizeof(digest)) != 0)
+		return err_set(ERR_AUTH, "is not the line that the head names");
+	return 0;
+}
+
 /* 1 and a line of the span that is being read, 0 when its file has no more. */
 static int next_line(struct tape_reader *r)
 {
@@ -269,6 +278,8 @@ static int next_line(struct tape_reader *r)
 	rc = tape_parse(&r->line, text, n, r->number, &r->hash);
 	if (rc == 0)
 		rc = check_epoch(&r->line, s);
+	if (rc == 0)
+		rc = check_expected(r);
 	if (rc < 0)
 		return at_tape(err_at(rc, "line %" PRIu64, r->number + 1), s->epoch);
 	r->used += n + 1;
@@ -276,6 +287,15 @@ static int next_line(struct tape_reader *r)
 	r->number = r->line.number;
 	r->hash = r->line.hash;
 	return 1;
+}
+
+static int end(const struct tape_reader *r)
+{
+	if (r->number >= r->expect.number)
+		return 0;
+	return err_set(ERR_AUTH, "syncer/tape.%" PRIu64 ": ends with line %" PRIu64
+		", but the head knows %" PRIu64 ": the tape was cut", r->n ? r->span[r->at].epoch : r->epoch,
+		r->number, r->expect.number);
 }
 
 /* The file of an epoch has ended before another goes on. */
@@ -303,8 +323,14 @@ int tape_read(struct tape_reader *r, const struct tape_line **line)
 		}
 		rc = find_epochs(r);
 		if (rc <= 0)
-			return rc;
+			return rc < 0 ? rc : end(r);
 	}
+}
+
+void tape_read_expect(struct tape_reader *r, uint64_t number, const digest *hash)
+{
+	r->expect.number = number;
+	r->expect.hash = *hash;
 }
 
 bool tape_read_torn(const struct tape_reader *r)

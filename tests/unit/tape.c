@@ -538,6 +538,65 @@ static void test_follow(void)
 	tape_close(one);
 }
 
+static int read_expecting(uint64_t number, const digest *hash)
+{
+	struct tape_reader *r;
+	const struct tape_line *l;
+	int rc;
+
+	CHECK(tape_read_open(&r, RUN, 1) == 0);
+	tape_read_expect(r, number, hash);
+	while ((rc = tape_read(r, &l)) > 0)
+		;
+	tape_read_close(r);
+	return rc;
+}
+
+static void test_expected(void)
+{
+	struct tape *t;
+	digest at2, at3;
+
+	clear();
+	t = begin(1, 0, NULL);
+	add(t, 1);
+	tape_last(t, &at2);
+	add(t, 2);
+	tape_last(t, &at3);
+	tape_close(t);
+	CHECK(read_expecting(2, &at2) == 0);
+	CHECK(read_expecting(3, &at3) == 0);
+	CHECK(read_expecting(2, &at3) == ERR_AUTH);
+	CHECK_SAYS("syncer/tape.1: line 2: is not the line that the head names");
+	CHECK(read_expecting(4, &at3) == ERR_AUTH);
+	CHECK_SAYS("ends with line 3, but the head knows 4");
+}
+
+static void test_answers(void)
+{
+	struct tape_answer a = { "a", { { 1, 2 } }, 0.1, 1e-9 }, b = { "b.c-d", { { 3 } }, 0.9, 2 }, got;
+	struct buf text = BUF_INIT;
+	const char *at;
+
+	CHECK(tape_answer_add(&text, &a) == 0 && tape_answer_add(&text, &b) == 0);
+	at = text.data;
+	CHECK(tape_answer_next(&got, &at) == 1 && memcmp(&got.id, &a.id, sizeof a.id) == 0);
+	CHECK_STR(got.learner, "a");
+	CHECK(got.share == 0.1 && got.norm == 1e-9);
+	CHECK(tape_answer_next(&got, &at) == 1 && got.norm == 2);
+	CHECK_STR(got.learner, "b.c-d");
+	CHECK(tape_answer_next(&got, &at) == 0);
+	for (size_t n = 1; n < text.len; n++) {
+		text.data[n] = text.data[n] == ':' ? ',' : ':';
+		at = text.data;
+		CHECK(tape_answer_next(&got, &at) < 0 || tape_answer_next(&got, &at) < 0);
+		text.data[n] = '\0';
+		buf_clear(&text);
+		CHECK(tape_answer_add(&text, &a) == 0 && tape_answer_add(&text, &b) == 0);
+	}
+	buf_release(&text);
+}
+
 static void test_many_lines(void)
 {
 	enum { LINES = 12000 };
@@ -597,6 +656,8 @@ int main(void)
 	test_epochs();
 	test_wrong_place();
 	test_follow();
+	test_expected();
+	test_answers();
 	test_many_lines();
 	test_many_epochs();
 	clear();
