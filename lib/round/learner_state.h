@@ -41,8 +41,8 @@ struct learner_state {
 /*
  * `begin` is the meta of a learner that has done nothing yet; `values` holds zero moments and the
  * parameters of its base, and gets the moments of the file at `path`, and the parameters reached so far
- * when that started from the same base. A missing file is a fresh start. The place in the data, too, is that of `begin` unless the file is of the
- * same shard and context.
+ * when that started from the same base. A missing file is a fresh start. The place in the data, too, is
+ * that of `begin` unless the file is of the same shard and context.
  * ERR_BUSY while another process uses the file; ERR_DATA for a state of another run, model or
  * learner. After an error, too, learner_state_close.
  */

@@ -1,0 +1,57 @@
+/*
+ * run_state - what a learner of a run directory keeps across its own death: learner/NAME/state, a sealed file
+ * of kind state.
+ *
+ * The header has the keys of its beat (round/beat.h) as of one boundary between inner steps, and
+ *
+ *     model HEX   seed N   shard HEX   context N   cursor N   updates N
+ *     base.f000 HEX       identity of the version each fragment is trained from
+ *
+ * the tensors are those of round/moments.h. Others may take the moments.
+ */
+#ifndef RUN_STATE_H
+#define RUN_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/pool.h"
+#include "form/meta.h"
+#include "form/sig.h"
+#include "form/trust.h"
+#include "round/beat.h"
+#include "round/moments.h"
+
+struct run_state {
+	struct beat books;
+	digest *base;       /* (P) */
+	uint64_t updates;   /* AdamW's steps */
+	uint64_t cursor;    /* of `shard` with samples of `context` tokens */
+	char shard[65];
+	uint64_t context;
+	struct moments values;        /* (N) each; owned */
+	const struct tensors *layout; /* of the model; the caller's */
+};
+
+/* Everything zero. */
+int run_state_init(struct run_state *s, unsigned fragments, const struct tensors *layout) ERR_MUST;
+void run_state_release(struct run_state *s); /* also after a failed run_state_init */
+
+/* about: run, model and seed. */
+int run_state_write(const struct run_state *s, int fd, const struct meta *about,
+	const struct sig_secret *key) ERR_MUST;
+
+/*
+ * Fills s from the file at `path`, under the current directory, up to its verified end: 1, or 0 when there is
+ * none. `learner` NULL: anybody's, and only moments and updates are taken; else it must be of this
+ * learner and signed by `own`. ERR_AUTH, ERR_DATA: of no use; s is then of none either.
+ */
+int run_state_read(struct run_state *s, const char *path, const struct meta *about, const char *learner,
+	const struct sig_public *own, const struct trust *trust, struct pool *pool) ERR_MUST;
+
+/* What a file at `path` says, its end being verified and its values not: 1 and its global step, 0 when it is
+ * none of this run and model, or damaged, or not there. */
+int run_state_look(const char *path, const struct meta *about, const struct tensors *layout,
+	const struct trust *trust, uint64_t *step);
+
+#endif
