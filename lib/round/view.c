@@ -175,23 +175,27 @@ static int add_learner(struct view *v, const char *name)
 	return 0;
 }
 
+static bool is_name(void *ctx, const char *name)
+{
+	(void)ctx;
+	return key_name_check("learner", name) == 0;
+}
+
 /* Whoever has a directory or is on the tape. */
 static int find_learners(struct view *v)
 {
 	char **names = NULL;
 	size_t n = 0;
 	bool more = false;
-	int rc = place_list(&names, &n, "learner", LEARNERS_MAX, &more);
+	int rc = place_list_if(&names, &n, "learner", LEARNERS_MAX, &more, is_name, NULL);
 
 	if (rc < 0)
 		trouble(v, NULL, 0);
 	rc = rc == ERR_NOMEM ? rc : 0;
-	for (size_t i = 0; i < n; i++) {
-		if (rc == 0 && key_name_check("learner", names[i]) == 0 && !find(v, names[i]))
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		if (!find(v, names[i]))
 			rc = add_learner(v, names[i]);
-		free(names[i]);
-	}
-	free(names);
+	place_list_free(names, n);
 	for (size_t i = 0; rc == 0 && i < view_tape_learners(v->memory->tape); i++)
 		if (!find(v, view_tape_learner(v->memory->tape, i)->name))
 			rc = add_learner(v, view_tape_learner(v->memory->tape, i)->name);

@@ -1,0 +1,25 @@
+/*
+ * tool - other programs run to their end, alone or as a pipeline, their failure an error of ours.
+ */
+#ifndef TOOL_H
+#define TOOL_H
+
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/*
+ * Runs n >= 1 programs, words[i] ending in NULL and beginning with a name for proc_find, the output of
+ * each the input of the next. The first reads `in` (-1: nothing), the last writes to `out` (-1: nowhere).
+ *
+ * The error of a failure is the last line that the program said on standard error, under the code whose
+ * exit status it left with; when all went well, what they said is passed on to our own standard error.
+ * Of several that fail, the first counts that did not merely die for lack of a reader.
+ */
+int tool_pipe(const char *const *const *words, size_t n, int in, int out) ERR_MUST;
+int tool_run(const char *const *words, int in, int out) ERR_MUST;
+/* What it prints, at most `limit` bytes, appended to `text`. */
+int tool_read(struct buf *text, const char *const *words, size_t limit) ERR_MUST;
+
+#endif
