@@ -6,8 +6,15 @@
  * answers too), answered and not judged yet, lost, or under way. The books reconcile when
  *   - answers of a learner and fragment cover intervals of its count of trained tokens that do not overlap,
  *     and none was merged twice;
- *   - merged + refused <= answered by its own count, equal but for answers not judged yet;
+ *   - merged + refused + on the tape and not judged yet <= answered by its own count; what is more there
+ *     are answers the tape does not know yet;
  *   - trained = answered + lost + under way.
+ * An answer that is younger than the beat (of the same incarnation, to a later round) is its learner's word,
+ * too: it was killed before it could count it, and it is counted here.
+ *
+ * Refusals for a reason that says the file was not the learner's (not authentic, of another run, ...), or
+ * that its tokens stand elsewhere (duplicate, overlap), are counted, but have no tokens here.
+ *
  * Sums over fragments are means by size, so that they are tokens again.
  */
 #ifndef BOOKS_H
@@ -20,16 +27,21 @@
 struct books_learner {
 	char name[KEY_NAME + 1];
 	double trained, merged, refused, open, lost, under_way; /* tokens */
-	uint64_t answers, accepted, late, refusals;
+	uint64_t answers, accepted, late, refusals; /* files; late ones are not among the other refusals */
 	bool balanced;
-	char why[256]; /* when not */
+	char why[256]; /* when not: fragment, and what does not fit */
 };
 struct books;
+/* f is copied from. */
 int books_open(struct books **out, const struct fragments *f) ERR_MUST;
 void books_close(struct books *b);
-int books_line(struct books *b, const struct tape_line *l) ERR_MUST; /* in order */
-int books_beat(struct books *b, const struct beat *beat) ERR_MUST;   /* after the last line */
-/* Learners in order of name. */
+/* In order. ERR_DATA for a line that no syncer writes; what it says that does not balance is for
+ * books_learner to tell. */
+int books_line(struct books *b, const struct tape_line *l) ERR_MUST;
+/* A learner's newest beat, which is copied from. Tape lines that are read before it was cannot tell of
+ * more than it knows. May be given again. */
+int books_beat(struct books *b, const struct beat *beat) ERR_MUST;
+/* Learners in order of name: those of the tape and of beats. */
 size_t books_learners(const struct books *b);
 int books_learner(const struct books *b, size_t i, struct books_learner *out) ERR_MUST;
 
