@@ -262,7 +262,7 @@ void model_load(struct model_load *out, const struct model *m)
 {
 	const uint32_t L = m->c.layers, E = m->c.experts;
 
-	*out = (struct model_load){ .routed = m->routed, .tokens = m->tokens,
+	*out = (struct model_load){ .experts = E, .routed = m->routed, .tokens = m->tokens,
 		.balance = m->balance };
 	if (m->tokens == 0)
 		return;

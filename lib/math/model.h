@@ -54,6 +54,7 @@ int model_losses(struct model *m, double *sums, const uint32_t *ids, int B, int 
 /* How the tokens of the last model_forward, model_backward or model_losses went to the experts; all 0
  * for a dense model. */
 struct model_load {
+	uint32_t experts;       /* of a layer; 0: dense */
 	const uint64_t *routed; /* (layers, experts) tokens that went to each; the model's */
 	uint64_t tokens;  /* of the batch: each went to K = experts_per_token experts of every layer */
 	double balance;   /* load-balancing loss, the mean of layers and sequences: K when even */

@@ -17,20 +17,26 @@
 #define READER_WAIT 5000 /* milliseconds a FIFO is given to find a reader */
 #define READER_POLL 20
 
-static const char columns[] = "global_step\tstep\ttokens\tloss\tlr\tgrad_norm\ttokens_per_s\n";
+#define COLUMNS "global_step\tstep\ttokens\tloss\tlr\tgrad_norm\t"
+static const char dense_columns[] = COLUMNS "tokens_per_s\n";
+static const char expert_columns[] =
+	COLUMNS "expert_balance\texpert_cv\texpert_least\ttokens_per_s\n";
 
-/* A new file gets its head. What has another one is no table, and is not added to. */
-static int check_head(int fd)
+/* A new file gets its head. What has another one is no table of such a model, and is not added to. */
+static int check_head(int fd, bool experts)
 {
-	char head[sizeof columns - 1];
-	ssize_t n = fd_read_at(fd, head, sizeof head, 0);
+	const char *columns = experts ? expert_columns : dense_columns;
+	char head[sizeof expert_columns];
+	size_t want = strlen(columns);
+	ssize_t n = fd_read_at(fd, head, want, 0);
 
 	if (n < 0)
 		return (int)n;
 	if (n == 0)
-		return fd_write(fd, columns, sizeof head);
-	if ((size_t)n < sizeof head || memcmp(head, columns, sizeof head) != 0)
-		return err_set(ERR_DATA, "is there already and no table of metrics");
+		return fd_write(fd, columns, want);
+	if ((size_t)n < want || memcmp(head, columns, want) != 0)
+		return err_set(ERR_DATA, "is there already and no table of metrics%s",
+			experts ? " of experts" : "");
 	return 0;
 }
 
@@ -48,11 +54,12 @@ static int open_stream(const char *path)
 	return fd;
 }
 
-int metrics_open(struct metrics *m, const char *path)
+int metrics_open(struct metrics *m, const char *path, bool experts)
 {
 	struct stat st;
 	int rc = 0;
 
+	m->experts = experts;
 	m->stream = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 	if (m->stream)
 		m->fd = open_stream(path);
@@ -63,7 +70,7 @@ int metrics_open(struct metrics *m, const char *path)
 	else if (m->fd < 0)
 		rc = err_sys("cannot open");
 	else if (!m->stream)
-		rc = check_head(m->fd);
+		rc = check_head(m->fd, experts);
 	if (rc < 0) {
 		metrics_close(m);
 		return err_at(rc, "%s", path);
@@ -81,9 +88,19 @@ static int write_line(const struct metrics *m, const char *line, size_t n)
 	return fd_write(m->fd, line, n);
 }
 
+static void experts_text(char *out, size_t size, const struct metrics_row *row)
+{
+	char balance[32], cv[32], least[32];
+
+	num_f32_text(balance, (float)row->expert_balance);
+	num_f32_text(cv, (float)row->expert_cv);
+	num_f32_text(least, (float)row->expert_least);
+	snprintf(out, size, "%s\t%s\t%s\t", balance, cv, least);
+}
+
 int metrics_add(struct metrics *m, const struct metrics_row *row)
 {
-	char line[256], loss[32], lr[32], norm[32];
+	char line[512], loss[32], lr[32], norm[32], experts[128] = "";
 	int n;
 
 	if (m->fd < 0)
@@ -91,8 +108,11 @@ int metrics_add(struct metrics *m, const struct metrics_row *row)
 	num_f32_text(loss, (float)row->loss);
 	num_f32_text(lr, (float)row->lr);
 	num_f32_text(norm, (float)row->grad_norm);
-	n = snprintf(line, sizeof line, "%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s\t%s\t%.0f\n",
-		row->global_step, row->step, row->tokens, loss, lr, norm, row->tokens_per_s);
+	if (m->experts)
+		experts_text(experts, sizeof experts, row);
+	n = snprintf(line, sizeof line,
+		"%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s\t%s\t%s%.0f\n", row->global_step,
+		row->step, row->tokens, loss, lr, norm, experts, row->tokens_per_s);
 	return write_line(m, line, (size_t)n);
 }
 

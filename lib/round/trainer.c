@@ -63,6 +63,16 @@ static int check_finite(const struct trainer *t, const struct metrics_row *row, 
 		step + 1, isfinite(row->loss) ? "gradient" : "loss", t->train.sched.lr);
 }
 
+static void note_experts(struct metrics_row *row, const struct model *m)
+{
+	struct model_load load;
+
+	model_load(&load, m);
+	row->expert_balance = load.balance;
+	row->expert_cv = load.variation;
+	row->expert_least = load.least;
+}
+
 int trainer_step(struct trainer *t, uint64_t step, struct metrics_row *row)
 {
 	const struct adamw_conf *a = &t->train.adamw;
@@ -78,6 +88,7 @@ int trainer_step(struct trainer *t, uint64_t step, struct metrics_row *row)
 		return rc;
 	row->lr = sched_rate(&t->train.sched, step);
 	row->grad_norm = adamw_norm(grads, t->size, t->pool);
+	note_experts(row, t->model);
 	if ((rc = check_finite(t, row, step)) < 0)
 		return rc;
 	scale = a->clip > 0 && row->grad_norm > a->clip ? a->clip / row->grad_norm : 1;
@@ -88,8 +99,11 @@ int trainer_step(struct trainer *t, uint64_t step, struct metrics_row *row)
 
 int trainer_record_to(struct trainer *t, const char *path)
 {
+	struct model_load load;
+
+	model_load(&load, t->model);
 	t->table = path;
-	return path ? metrics_open(&t->metrics, path) : 0;
+	return path ? metrics_open(&t->metrics, path, load.experts > 0) : 0;
 }
 
 void trainer_record(struct trainer *t, const struct metrics_row *row, struct say *say)

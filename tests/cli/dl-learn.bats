@@ -264,6 +264,25 @@ rounds() {
 	expect_same have want
 }
 
+@test "a mixture of experts learns, shows its load, merges and writes" {
+	local n
+	{ cat small.conf; printf '%s\n' 'experts 4' 'router_aux_loss_coef 0.02'; } >moe.conf
+	dl-init -c moe.conf >m0.ckpt
+	for n in 0 1; do
+		dl-learn -j $((n + 1)) -n 40 --lr 0.01 -d text.$n.tok -i m$n --metrics m$n.tsv m0.ckpt >m$n.delta
+	done
+	[ "$(head -n 1 m0.tsv | cut -f 7-9 | tr '\t' ' ')" = "expert_balance expert_cv expert_least" ]
+	awk -F '\t' 'NR == 2 { first = $4 } NR > 1 && ($7 < 1.5 || $7 > 4 || $8 < 0 || $8 > 1 || $9 < 0 || $9 > 1) { bad = 1 }
+		END { exit bad || NR != 41 || $4 > first - 0.5 }' m0.tsv
+	dl-merge m0.ckpt m0.delta m1.delta >m1.ckpt
+	dl-show m1.ckpt | grep -q 'layers.0.block_sparse_moe.experts.3.w2.weight'
+	[ "$(dl-eval --json -d text.0.tok m0.ckpt m1.ckpt | sed 's/.*"loss":\([0-9.]*\).*/\1/' | paste -sd ' ' |
+		awk '{ print $2 < $1 - 0.5 }')" -eq 1 ]
+	[ "$(dl-eval --sample 20 --prompt a m1.ckpt | head -c 21 | wc -c)" -eq 21 ]
+	run -1 --separate-stderr dl-learn -n 1 -d text.0.tok --metrics m0.tsv g0.ckpt
+	expect_stderr_line '^dl-learn: m0.tsv: is there already and no table of metrics$'
+}
+
 @test "metrics that cannot be written cost a warning, not the delta" {
 	[ -w /dev/full ] || skip "no /dev/full"
 	run -0 --separate-stderr dl-learn -j 1 -n 20 -d text.0.tok --metrics /dev/full -o a.delta g0.ckpt
