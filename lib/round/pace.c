@@ -6,7 +6,7 @@
 
 #define SILENT 4    /* beat intervals after which a learner does not count until it is back */
 #define FORGET 0.98 /* of the longest beat interval, each beat: bursts do not make a learner look silent */
-#define FAR 1e9     /* no more steps than this are extrapolated: keeps sums finite */
+#define FAR 1e9     /* no more steps than this are extrapolated or believed at once: keeps sums exact */
 
 void pace_release(struct pace *p)
 {
@@ -62,7 +62,7 @@ static void learn_step(struct pace_learner *l, double now, uint64_t steps, doubl
 	if (isfinite(seconds) && seconds > 0)
 		l->step = seconds;
 	else if (l->trains && steps > l->steps && now > l->moved)
-		l->step = (now - l->moved) / (double)(steps - l->steps);
+		l->step = fmin(now - l->moved, FAR) / (double)(steps - l->steps);
 }
 
 void pace_beat(struct pace *p, double now, size_t learner, uint64_t steps, double seconds, bool trains)
@@ -72,7 +72,7 @@ void pace_beat(struct pace *p, double now, size_t learner, uint64_t steps, doubl
 	if (l->trains)
 		l->gap = fmax(now - l->seen, FORGET * l->gap);
 	learn_step(l, now, steps, seconds);
-	if (steps < l->steps) { /* counts anew: goes on from where it was */
+	if (steps < l->steps || (double)(steps - l->steps) > FAR) { /* counts anew: from where it was */
 		double was = done(l, now);
 
 		l->mark = steps;
