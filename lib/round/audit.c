@@ -1,0 +1,187 @@
+#include "round/audit.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "form/card.h"
+#include "io/place.h"
+#include "round/rundir.h"
+
+#define LEARNERS 1000000 /* entries of learner/ that are looked at */
+#define TRIES 8          /* of beats that do not fit, */
+#define PAUSE 250        /* so many milliseconds apart */
+
+/* 1 and the header of a card, 0 when it is not there. */
+static int read_card(struct header *h, const char *path, enum kind kind, const struct trust *trust)
+{
+	struct buf bytes = BUF_INIT;
+	struct sig_public signer;
+	struct meta meta = { .kind = kind };
+	int rc = place_read(path, CARD_BYTES, &bytes);
+	bool found = rc > 0;
+
+	if (found)
+		rc = card_parse(h, &signer, bytes.data, bytes.len, path, trust);
+	if (rc == 0 && found && ((rc = meta_read(&meta, h)) < 0 || (rc = meta_want(&meta, kind)) < 0))
+		err_at(rc, "%s", path);
+	buf_release(&bytes);
+	return rc < 0 ? rc : found;
+}
+
+static int read_head(struct audit *a)
+{
+	struct header h = { .keys = { 0 } };
+	int rc = read_card(&h, RUNDIR_HEAD, KIND_HEAD, &a->syncers);
+
+	if (rc > 0) {
+		a->headed = true;
+		rc = head_read(&a->head, &h, a->manifest->fragments);
+		if (rc == 0 && strcmp(a->head.run, a->manifest->meta.run) != 0)
+			rc = err_set(ERR_AUTH, "of another run");
+		if (rc < 0)
+			err_at(rc, "%s", RUNDIR_HEAD);
+	}
+	header_release(&h);
+	return rc;
+}
+
+int audit_open(struct audit *a, const struct manifest *m, const struct trust *user)
+{
+	int rc;
+
+	*a = (struct audit){ .manifest = m };
+	if ((rc = manifest_trust(m, ROLE_SYNCER, user, NULL, &a->syncers)) < 0 ||
+		(rc = manifest_trust(m, ROLE_LEARNER, user, NULL, &a->learners)) < 0)
+		return rc;
+	return read_head(a);
+}
+
+void audit_close(struct audit *a)
+{
+	head_release(&a->head);
+	trust_release(&a->syncers);
+	trust_release(&a->learners);
+	*a = (struct audit){ .manifest = NULL };
+}
+
+int audit_tape(const struct audit *a, struct tape_reader **out)
+{
+	uint64_t epoch = a->head.epoch;
+	int rc = a->headed ? 0 : tape_newest(&epoch);
+
+	*out = NULL;
+	if (rc == 0)
+		rc = tape_read_open(out, a->manifest->meta.run, epoch);
+	if (rc == 0 && a->headed && a->head.tape_lines)
+		tape_read_expect(*out, a->head.tape_lines, &a->head.tape_hash);
+	return rc;
+}
+
+/* ---- beats ---- */
+
+int audit_beat(const struct audit *a, const char *learner, struct beat *b)
+{
+	struct header h = { .keys = { 0 } };
+	char path[RUNDIR_PATH];
+	int rc = read_card(&h, rundir_beat(path, learner), KIND_BEAT, &a->learners);
+	bool found = rc > 0;
+
+	if (found) {
+		rc = beat_read(b, &h, a->manifest->fragments);
+		if (rc == 0 && strcmp(b->run, a->manifest->meta.run) != 0)
+			rc = err_set(ERR_AUTH, "of another run");
+		if (rc == 0 && strcmp(b->learner, learner) != 0)
+			rc = err_set(ERR_AUTH, "of '%s'", b->learner);
+		if (rc < 0)
+			err_at(rc, "%s", path);
+	}
+	header_release(&h);
+	return rc < 0 ? rc : found;
+}
+
+static int add_beat(const struct audit *a, struct books *b, const char *learner, struct say *say)
+{
+	struct beat beat = { .fragments = 0 };
+	int rc = audit_beat(a, learner, &beat);
+
+	if (rc > 0) {
+		rc = books_beat(b, &beat);
+	} else if (rc < 0 && rc != ERR_NOMEM) {
+		say_warn(say, "%s", err_text());
+		rc = 0;
+	}
+	beat_release(&beat);
+	return rc;
+}
+
+static bool keep(void *ctx, const char *name)
+{
+	(void)ctx;
+	return key_name_check("learner", name) == 0;
+}
+
+static int add_beats(const struct audit *a, struct books *b, struct say *say)
+{
+	char **name;
+	size_t n;
+	bool more = false;
+	int rc = place_list_if(&name, &n, "learner", LEARNERS, &more, keep, NULL);
+
+	if (rc < 0)
+		return rc;
+	if (more)
+		say_warn(say, "learner: more than %d entries: not all are looked at", LEARNERS);
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = add_beat(a, b, name[i], say);
+	place_list_free(name, n);
+	return rc;
+}
+
+static int add_lines(const struct audit *a, struct books *b)
+{
+	const struct tape_line *l;
+	struct tape_reader *r;
+	int rc = audit_tape(a, &r);
+
+	while (rc == 0 && (rc = tape_read(r, &l)) > 0)
+		rc = books_line(b, l);
+	tape_read_close(r);
+	return rc;
+}
+
+/* How many do not balance; their beats are read again. */
+static int look_again(const struct audit *a, struct books *b, struct say *say)
+{
+	struct books_learner l;
+	int rc = 0, wrong = 0;
+
+	for (size_t i = 0; i < books_learners(b) && rc == 0; i++)
+		if ((rc = books_learner(b, i, &l)) == 0 && !l.balanced) {
+			wrong++;
+			rc = add_beat(a, b, l.name, say);
+		}
+	return rc < 0 ? rc : wrong;
+}
+
+int audit_books(const struct audit *a, const struct fragments *f, struct books **out, struct say *say)
+{
+	static const struct timespec pause = { .tv_nsec = PAUSE * 1000000L };
+	bool lives = a->headed && a->head.phase != PHASE_DONE;
+	int rc = books_open(out, f);
+
+	if (rc == 0)
+		rc = add_lines(a, *out);
+	if (rc == 0)
+		rc = add_beats(a, *out, say);
+	for (int i = 0; lives && rc == 0 && i < TRIES; i++) {
+		if ((rc = look_again(a, *out, NULL)) <= 0)
+			break;
+		nanosleep(&pause, NULL);
+		rc = 0;
+	}
+	if (rc < 0) {
+		books_close(*out);
+		*out = NULL;
+	}
+	return rc;
+}

@@ -1,0 +1,43 @@
+/*
+ * audit - a run directory read by somebody who checks it and takes no part: the tape held against the
+ * sealed head, and the books of all learners.
+ *
+ * The run directory has been entered (rundir.h). The head is read first: so while the run goes on, the tape
+ * has all that the head knows of, and perhaps more.
+ */
+#ifndef AUDIT_H
+#define AUDIT_H
+
+#include "base/say.h"
+#include "round/books.h"
+#include "round/fragment.h"
+#include "round/head.h"
+#include "round/manifest.h"
+#include "round/tape.h"
+
+struct audit {
+	const struct manifest *manifest;
+	struct trust syncers, learners;
+	bool headed;      /* there is a head */
+	struct head head;
+};
+/* ERR_AUTH when the head is not sealed by the owner or a syncer of the manifest. audit_close in any
+ * case. The manifest must outlive it. */
+int audit_open(struct audit *a, const struct manifest *m, const struct trust *user) ERR_MUST;
+void audit_close(struct audit *a);
+/* All of the tape, which must have the line that the head names; without a head, whatever is there. */
+int audit_tape(const struct audit *a, struct tape_reader **out) ERR_MUST;
+/*
+ * The newest beat of a learner, into an empty one: 1, 0 when there is none. Errors are about that file:
+ * ERR_AUTH of a stranger, ERR_DATA half copied, ...
+ */
+int audit_beat(const struct audit *a, const char *learner, struct beat *b) ERR_MUST;
+/*
+ * The books after all of the tape and all beats; *f are the fragments of the manifest. A beat that cannot be
+ * read is warned about, and missing. While the run goes on the tape may tell of an answer before its
+ * learner's beat does: beats that do not fit are read again a few times.
+ */
+int audit_books(const struct audit *a, const struct fragments *f, struct books **out, struct say *say)
+	ERR_MUST;
+
+#endif
