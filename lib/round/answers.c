@@ -103,7 +103,7 @@ static void name_stranger(struct answer *a, int fd, const struct trust *trust)
 {
 	struct sig_public signer;
 
-	if (a->verdict == VERDICT_NOT_AUTHENTIC && frame_claim(fd, &signer) == 0 &&
+	if (trust && a->verdict == VERDICT_NOT_AUTHENTIC && frame_claim(fd, &signer) == 0 &&
 		trust_judge(trust, &signer, NULL) < 0)
 		a->signer = signer;
 }
