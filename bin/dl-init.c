@@ -1,5 +1,5 @@
 /*
- * dl-init - a model configuration in, the first checkpoint of a run out
+ * dl-init - a model configuration in, the first checkpoint of a run out, or a run directory
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,38 +13,80 @@
 #include "io/fd.h"
 #include "io/output.h"
 #include "io/wake.h"
+#include "round/newrun.h"
 #include "round/run.h"
 
 #define CONF_LIMIT ((size_t)1 << 20)
 #define SLICE 16384 /* values made at a time */
 
 static struct {
-	const char *conf, *output, *label, *run, *key;
-	uint64_t seed;
-	bool print, seed_given, quiet, verbose;
-} o = { .conf = "tiny" };
+	const char *conf, *output, *label, *run, *key, *trust, *rule, *adopt, *delta;
+	uint64_t seed, fragments, interval, quorum, tau, invite, target_steps, target_tokens, every, keep;
+	double gamma, eta, mu, outlier, lease;
+	bool print, seed_given, conf_given, fragments_given, of_run, quiet, verbose;
+} o = {
+	.conf = "tiny", .interval = 24, .quorum = 1, .tau = 2, .keep = 2, .gamma = 1, .eta = 0.7, .mu = 0.9,
+	.outlier = 100, .lease = 30, .rule = "rda", .adopt = "overwrite", .delta = "f32",
+};
 
+#define OF_RUN .given = &o.of_run
 static const struct opt table[] = {
 	{ 'c', "conf", OPT_TEXT, &o.conf, "CONF",
-	  "configuration: a file, '-', or tiny (the default), small, medium, moe" },
+	  "configuration: a file, '-', or tiny (the default), small, medium, moe",
+	  .given = &o.conf_given },
 	{ 0, "seed", OPT_U64, &o.seed, "N", "seed of the initial values, 0 by default",
 	  .given = &o.seed_given },
 	{ 0, "label", OPT_TEXT, &o.label, "NAME", "tells runs of one configuration and seed apart" },
 	{ 'o', "output", OPT_TEXT, &o.output, "FILE", "write there instead of to standard output" },
 	{ 0, "print", OPT_FLAG, &o.print, NULL, "print the whole configuration as text and leave" },
-	{ 'r', "run", OPT_TEXT, &o.run, "RUN", "make a run directory (not there yet)" },
+	{ 'r', "run", OPT_TEXT, &o.run, "RUN", "make a run directory (not there yet, or empty)" },
+	{ 'P', "fragments", OPT_U64, &o.fragments, "N",
+	  "run: pieces that are merged one by one (24, or as many as there are tensors)", 1,
+	  FRAGMENT_MAX, &o.fragments_given },
+	{ 'H', "interval", OPT_U64, &o.interval, "N", "run: inner steps between merges of a fragment (24)",
+	  1, 1e9, OF_RUN },
+	{ 'K', "quorum", OPT_U64, &o.quorum, "N", "run: answers a merge needs at least (1)", 1, 1e6,
+	  OF_RUN },
+	{ 0, "tau", OPT_U64, &o.tau, "N",
+	  "run: inner steps from call to merge, and rounds open at once (2)", 1, 1e6, OF_RUN },
+	{ 0, "invite", OPT_U64, &o.invite, "N", "run: learners called for a round, drawn by lot (0: all)",
+	  0, 1e6, OF_RUN },
+	{ 0, "gamma", OPT_F64, &o.gamma, "X", "run: part of the slack that late answers get (1)", 0, 1e6,
+	  OF_RUN },
+	{ 0, "rule", OPT_TEXT, &o.rule, "RULE", "run: rda (the default) or direct", OF_RUN },
+	{ 0, "outer-lr", OPT_F64, &o.eta, "X", "run: outer learning rate (0.7)", 0, 100, OF_RUN },
+	{ 0, "momentum", OPT_F64, &o.mu, "X", "run: outer momentum (0.9)", 0, 0.9999, OF_RUN },
+	{ 0, "outlier", OPT_F64, &o.outlier, "X",
+	  "run: refuse answers with X times the median norm (100; 0: none)", 0, 1e300, OF_RUN },
+	{ 0, "adopt", OPT_TEXT, &o.adopt, "RULE",
+	  "run: how learners take a new version: overwrite, rebase or mix:A", OF_RUN },
+	{ 0, "delta", OPT_TEXT, &o.delta, "ENC", "run: encoding of answers: f32 (the default), f32r or bf16",
+	  OF_RUN },
+	{ 0, "target-steps", OPT_U64, &o.target_steps, "N", "run: global steps to its end (0: endless)", 0,
+	  1e15, OF_RUN },
+	{ 0, "target-tokens", OPT_U64, &o.target_tokens, "N", "run: tokens of all learners to its end", 0,
+	  1e15, OF_RUN },
+	{ 0, "checkpoint-every", OPT_U64, &o.every, "N",
+	  "run: global steps between checkpoints (0: one at the end)", 0, 1e15, OF_RUN },
+	{ 0, "keep", OPT_U64, &o.keep, "N", "run: old versions of a fragment that stay (2; 0: all)", 0, 1e9,
+	  OF_RUN },
+	{ 0, "lease", OPT_SECONDS, &o.lease, "TIME", "run: silence after which one counts as lost (30s)",
+	  OF_RUN },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "secret key to sign with" },
+	{ 'T', "trust", OPT_TEXT, &o.trust, "PATH", "keys that are trusted, instead of $DL_TRUST" },
 	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL, "say errors only" },
 	{ 'v', "verbose", OPT_FLAG, &o.verbose, NULL, "say what was made" },
 	OPT_END
 };
 static const char *const synopsis[] = {
 	"dl-init [-c CONF] [--seed N] [--label NAME] [-o FILE]",
+	"dl-init -r RUN [-c CONF] [--seed N] [--label NAME] [-P N] [-H N] [-K N] [--tau N] [CKPT]",
 	"dl-init --print [-c CONF]",
 	NULL
 };
 static const struct opt_prog prog = {
-	"dl-init", "Makes the first checkpoint of a training run from a configuration.", synopsis, table
+	"dl-init", "Makes the first checkpoint of a training run from a configuration, or a run directory.",
+	synopsis, table
 };
 static struct say say;
 
@@ -163,16 +205,21 @@ static int print_conf(const struct plan *p)
 	return rc < 0 ? rc : fd_close_output();
 }
 
+/* What the files of the run have in common, but for its id. */
+static int describe(struct plan *p)
+{
+	p->meta.seed = o.seed;
+	snprintf(p->meta.label, sizeof p->meta.label, "%s", o.label ? o.label : "");
+	return run_model_digest(p->meta.model, &p->model, &p->layout);
+}
+
 static int make_header(struct header *h, struct plan *p)
 {
-	int rc = run_model_digest(p->meta.model, &p->model, &p->layout);
+	int rc = describe(p);
 
-	if (rc == 0) {
-		p->meta.kind = KIND_CHECKPOINT;
-		p->meta.seed = o.seed;
-		snprintf(p->meta.label, sizeof p->meta.label, "%s", o.label ? o.label : "");
+	p->meta.kind = KIND_CHECKPOINT;
+	if (rc == 0)
 		rc = run_id(p->meta.run, p->meta.model, &p->train, o.seed, p->meta.label);
-	}
 	if (rc == 0)
 		rc = meta_write(&p->meta, h);
 	if (rc == 0)
@@ -245,6 +292,196 @@ static int make_checkpoint(struct plan *p)
 	return rc;
 }
 
+/* ---- run directories ---- */
+
+/* The checkpoint a run begins from. */
+struct origin {
+	int fd;
+	struct trust trust;
+	struct frame_reader *reader; /* NULL: from fresh values */
+	struct meta meta;
+	struct model_conf model;
+	struct train_conf train;
+	digest id;
+};
+#define ORIGIN_INIT { .fd = -1 }
+
+/* Read in any order: a pipe goes into a file first. */
+static int open_seekable(struct origin *from, const char *path)
+{
+	uint64_t size;
+	int fd, rc = fd_open_in(path, &fd);
+
+	if (rc < 0)
+		return rc;
+	if (fd_regular(fd, &size)) {
+		from->fd = fd;
+		return 0;
+	}
+	rc = fd_spool(fd, &from->fd);
+	close(fd);
+	return rc;
+}
+
+static int read_origin(struct origin *from)
+{
+	const struct header *h = frame_header(from->reader);
+	int rc = meta_read(&from->meta, h);
+
+	if (rc == 0)
+		rc = meta_want(&from->meta, KIND_CHECKPOINT);
+	if (rc == 0)
+		rc = run_conf_read(&from->model, &from->train, h);
+	return rc < 0 ? err_at(rc, "%s", frame_name(from->reader)) : 0;
+}
+
+static int open_origin(struct origin *from, const char *path, const struct key *own)
+{
+	int rc = open_seekable(from, path);
+
+	if (rc == 0)
+		rc = trust_load(&from->trust, o.trust, own);
+	if (rc == 0)
+		rc = frame_open(&from->reader, from->fd, fd_name(path), &from->trust, NULL);
+	if (rc == 0)
+		rc = read_origin(from);
+	if (rc == 0)
+		rc = frame_seekable(from->reader);
+	return rc < 0 ? rc : frame_id(from->reader, &from->id);
+}
+
+static void close_origin(struct origin *from)
+{
+	frame_reader_free(from->reader);
+	trust_release(&from->trust);
+	if (from->fd >= 0)
+		close(from->fd);
+}
+
+/* Model and training are those of the checkpoint; but with -c, training is as that says. */
+static int follow_origin(struct plan *p, const struct origin *from)
+{
+	char digest_text[65];
+	int rc = 0;
+
+	if (o.conf_given)
+		rc = run_model_digest(digest_text, &p->model, &p->layout);
+	if (rc == 0 && o.conf_given && strcmp(digest_text, from->meta.model) != 0)
+		return err_set(ERR_USAGE, "%s: describes another model than %s", fd_name(o.conf),
+			frame_name(from->reader));
+	if (rc == 0 && !o.conf_given) {
+		p->model = from->model;
+		p->train = from->train;
+		tensors_release(&p->layout);
+		rc = model_layout(&p->model, &p->layout);
+	}
+	if (!o.seed_given)
+		o.seed = from->meta.seed;
+	sig_hex(p->meta.base, from->id.b, sizeof from->id.b);
+	return rc;
+}
+
+static int read_words(struct manifest *m)
+{
+	int rc = merge_rule_parse(o.rule, &m->rule);
+
+	if (rc < 0)
+		return err_at(ERR_USAGE, "option --rule");
+	if (adopt_parse(o.adopt, &m->adopt) < 0)
+		return err_at(ERR_USAGE, "option --adopt");
+	if (encoding_parse(o.delta, &m->delta) < 0 || m->delta == ENC_PLAIN)
+		return err_set(ERR_USAGE, "option --delta: '%s' is not f32, f32r or bf16", o.delta);
+	return 0;
+}
+
+/* The plan becomes the manifest's, the table of tensors too. */
+static int fill_manifest(struct manifest *m, struct plan *p, const struct key *owner)
+{
+	int rc;
+
+	m->meta = p->meta;
+	m->model = p->model;
+	m->train = p->train;
+	m->layout = p->layout;
+	p->layout = (struct tensors){ 0 };
+	m->owner = owner->secret.pub;
+	manifest_defaults(m);
+	if (o.fragments_given)
+		m->fragments = (unsigned)o.fragments;
+	else if (m->fragments < 24)
+		say_note(&say, "%u fragments: the model has no more tensors", m->fragments);
+	m->interval = o.interval;
+	m->quorum = (unsigned)o.quorum;
+	m->overlap = (unsigned)o.tau;
+	m->invite = (unsigned)o.invite;
+	m->grace = o.gamma;
+	m->outer = (struct merge_outer){ .eta = o.eta, .mu = o.mu };
+	m->outlier = o.outlier;
+	m->target_steps = o.target_steps;
+	m->target_tokens = o.target_tokens;
+	m->checkpoint_every = o.every;
+	m->keep = o.keep;
+	m->lease = o.lease;
+	m->serial = 1; /* as it will be */
+	rc = read_words(m);
+	if (rc == 0 && manifest_check(m) < 0)
+		rc = ERR_USAGE;
+	m->serial = 0;
+	return rc;
+}
+
+static void tell_run(const struct manifest *m, const struct fragments *f)
+{
+	uint64_t total = tensors_total(&m->layout);
+	double mean = (double)total / f->n;
+
+	say_note(&say, "%s: run %s: %" PRIu64 " parameters in %u fragments of %.0f on average, the largest "
+		"%.0f (%.2f times)", o.run, m->meta.run, total, f->n, mean, mean * f->imbalance,
+		f->imbalance);
+}
+
+static int make_directory(struct manifest *m, const struct key *owner, struct frame_reader *from)
+{
+	struct fragments fragments = { 0 };
+	struct newrun n = { .manifest = m, .fragments = &fragments, .owner = owner, .from = from };
+	int rc = fragments_cut(&fragments, &m->layout, m->fragments);
+
+	if (rc == 0)
+		rc = pool_open(&n.pool, pool_cpus());
+	if (rc == 0)
+		rc = newrun_make(&n, o.run);
+	if (rc == 0)
+		tell_run(m, &fragments);
+	pool_close(n.pool);
+	fragments_release(&fragments);
+	return rc;
+}
+
+static int make_run(struct plan *p, const char *ckpt)
+{
+	struct origin from = ORIGIN_INIT;
+	struct manifest m = { 0 };
+	struct key owner;
+	int rc = trust_signer(&owner, o.key, o.trust, &say);
+
+	if (rc == 0)
+		rc = wake_catch();
+	if (rc == 0 && ckpt && (rc = open_origin(&from, ckpt, &owner)) == 0)
+		rc = follow_origin(p, &from);
+	if (rc == 0)
+		rc = describe(p);
+	if (rc == 0)
+		rc = fill_manifest(&m, p, &owner);
+	if (rc == 0)
+		rc = make_directory(&m, &owner, from.reader);
+	close_origin(&from);
+	manifest_release(&m);
+	key_wipe(&owner);
+	return rc;
+}
+
+/* ---- */
+
 static void check_schedule(const struct sched *s)
 {
 	if (s->decay_steps > 0 && s->warmup > s->decay_steps)
@@ -252,24 +489,33 @@ static void check_schedule(const struct sched *s)
 			 ": the rate drops to its last value at once", s->warmup, s->decay_steps);
 }
 
-static int run(int n)
+static int check_options(int n)
+{
+	if (n > 0 && !o.run)
+		return err_set(ERR_USAGE, "no operands are taken: the configuration goes with -c");
+	if (n > 1)
+		return err_set(ERR_USAGE, "one checkpoint to begin from, not %d", n);
+	if ((o.of_run || o.fragments_given || o.trust) && !o.run)
+		return err_set(ERR_USAGE, "that is for run directories, and goes with -r only; see -h");
+	if (o.run && o.output)
+		return err_set(ERR_USAGE, "--output is for a checkpoint, not with --run");
+	if (o.print && (o.output || o.label || o.seed_given || o.key || o.run))
+		return err_set(ERR_USAGE, "--print goes with -c alone");
+	return o.label ? key_name_check("label", o.label) : 0;
+}
+
+static int run(char **words, int n)
 {
 	struct plan p = { 0 };
-	int rc;
+	int rc = check_options(n);
 
-	if (n > 0)
-		return err_set(ERR_USAGE, "no operands are taken: the configuration goes with -c");
-	if (o.run)
-		return err_set(ERR_USAGE, "run directories are not there yet");
-	if (o.print && (o.output || o.label || o.seed_given || o.key))
-		return err_set(ERR_USAGE, "--print goes with -c alone");
-	rc = o.label ? key_name_check("label", o.label) : 0;
 	if (rc == 0)
 		rc = read_conf(&p, o.conf);
 	if (rc == 0)
 		check_schedule(&p.train.sched);
 	if (rc == 0)
-		rc = o.print ? print_conf(&p) : make_checkpoint(&p);
+		rc = o.print ? print_conf(&p) : o.run ? make_run(&p, n ? words[0] : NULL)
+			: make_checkpoint(&p);
 	tensors_release(&p.layout);
 	return rc;
 }
@@ -283,6 +529,6 @@ int main(int argc, char **argv)
 		rc = opt_parse(&prog, argc, argv, &words, &n);
 	say_init(&say, prog.name, o.quiet, o.verbose);
 	if (rc == 0)
-		rc = run(n);
+		rc = run(words, n);
 	return rc < 0 ? say_error(&say, rc) : 0;
 }

@@ -1,6 +1,7 @@
 #include "round/fields.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -36,6 +37,38 @@ int fields_write(const void *from, const struct field *f, size_t n, struct conf 
 	for (size_t i = 0; i < n && rc == 0; i++)
 		rc = write_field((const char *)from + f[i].offset, &f[i], to);
 	return rc;
+}
+
+static bool in_range(const void *of, const struct field *f)
+{
+	uint64_t whole;
+	unsigned number;
+	double real;
+
+	switch (f->type) {
+	case FIELD_U64:
+		memcpy(&whole, of, sizeof whole);
+		return whole >= (uint64_t)f->min && whole <= (uint64_t)f->max;
+	case FIELD_UNSIGNED:
+		memcpy(&number, of, sizeof number);
+		return number >= (uint64_t)f->min && number <= (uint64_t)f->max;
+	case FIELD_F64:
+		memcpy(&real, of, sizeof real);
+		return real >= f->min && real <= f->max;
+	case FIELD_HEX:
+	case FIELD_NAME:
+		break;
+	}
+	return true;
+}
+
+int fields_check(const void *of, const struct field *f, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!in_range((const char *)of + f[i].offset, &f[i]))
+			return err_set(ERR_DATA, "%s is not between %.15g and %.15g", f[i].key, f[i].min,
+				f[i].max);
+	return 0;
 }
 
 static int read_text(char *to, const struct field *f, const char *text)

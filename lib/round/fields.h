@@ -29,6 +29,8 @@ struct field {
 #define FIELD_COUNT 9007199254740992.0 /* 2^53 */
 
 int fields_write(const void *from, const struct field *f, size_t n, struct conf *to) ERR_MUST;
+/* ERR_DATA for the first number in the struct that is out of its range. */
+int fields_check(const void *of, const struct field *f, size_t n) ERR_MUST;
 int fields_read(void *to, const struct field *f, size_t n, const struct conf *from) ERR_MUST;
 
 /* Values of several words. fields_words: exactly n of them, cut apart in `line`, one blank between; or

@@ -109,7 +109,7 @@ static int conf_to_header(struct header *h, const struct conf *from)
 	return rc;
 }
 
-int run_conf_read(struct model_conf *mc, struct train_conf *tc, const struct header *h)
+int run_conf_parse(struct model_conf *mc, struct train_conf *tc, const struct header *h)
 {
 	struct conf conf = { 0 };
 	int rc = conf_from_header(&conf, h);
@@ -119,6 +119,13 @@ int run_conf_read(struct model_conf *mc, struct train_conf *tc, const struct hea
 	if (rc == 0)
 		rc = train_conf_read(tc, &conf);
 	conf_release(&conf);
+	return rc;
+}
+
+int run_conf_read(struct model_conf *mc, struct train_conf *tc, const struct header *h)
+{
+	int rc = run_conf_parse(mc, tc, h);
+
 	return rc < 0 ? rc : check_model(mc, h);
 }
 

@@ -20,6 +20,8 @@ int run_id(char out[33], const char *model_digest, const struct train_conf *trai
 /* Model and training configuration from the keys of a checkpoint's header, where each starts
  * with "conf."; checks that the tensor table and the digest are those of the configuration. */
 int run_conf_read(struct model_conf *mc, struct train_conf *tc, const struct header *h) ERR_MUST;
+/* The same of a header without a table. */
+int run_conf_parse(struct model_conf *mc, struct train_conf *tc, const struct header *h) ERR_MUST;
 int run_conf_write(const struct model_conf *mc, const struct train_conf *tc, struct header *h) ERR_MUST;
 
 #endif

@@ -199,9 +199,10 @@ refused() {
 	expect_stderr_line '^dl-init: no operands are taken: the configuration goes with -c$'
 	run -2 --separate-stderr dl-init --print --seed 3
 	expect_stderr_line '^dl-init: --print goes with -c alone$'
-	run -2 --separate-stderr dl-init -r run -c tiny
-	expect_stderr_line '^dl-init: run directories are not there yet$'
-	expect_no_file run
+	run -2 --separate-stderr dl-init --tau 3
+	expect_stderr_line '^dl-init: that is for run directories, and goes with -r only'
+	run -2 --separate-stderr dl-init -P 8
+	expect_stderr_line '^dl-init: that is for run directories'
 }
 
 @test "a full disk or output is an error, the file that was there stays" {
@@ -230,4 +231,166 @@ refused() {
 	sed -i 's/^d_model.*/d_model 1024/; s/^ff.*/ff 4096/; s/^heads.*/heads 16/' my.conf
 	(ulimit -v 150000 && dl-init -c my.conf >big.ckpt)
 	[ "$(stat -c %s big.ckpt)" -gt 80000000 ]
+}
+
+# ---- run directories
+
+# value KEY FILE: of a header.
+value() {
+	dl-show "$2" | sed -n "s/^  $1  *//p"
+}
+
+@test "a run directory appears whole: manifest, version 0, and room for others" {
+	conf
+	run -0 --separate-stderr dl-init -r run -c my.conf -P 4
+	expect_stdout ""
+	expect_no_stderr
+	run -0 find run -type f
+	[ "$(sort <<<"$output")" = "$(printf '%s\n' run/global/f00{0,1,2,3}/0.frag run/manifest)" ]
+	[ -d run/learner ] && [ -d run/syncer/outer/f003 ] && [ -d run/ckpt ]
+	expect_no_temporary
+	dl-show --verify run/manifest run/global/f00?/0.frag
+	[ "$(value kind run/manifest)" = manifest ]
+	[ "$(value serial run/manifest)" = 1 ]
+	[ "$(value kind run/global/f002/0.frag)" = fragment ]
+	[ "$(value fragment run/global/f002/0.frag)" = f002 ]
+	[ "$(value run run/global/f002/0.frag)" = "$(value run run/manifest)" ]
+	[ "$(value model run/global/f002/0.frag)" = "$(value model run/manifest)" ]
+}
+
+# tensors FILE...: what is in the tensors, line by line, whatever file they are in.
+tensors() {
+	dl-show "$@" | sed -n 's/^  \([a-z_.0-9]*\.weight\) */\1 /p' | sort
+}
+
+@test "the first version has the values of the checkpoint, from a seed and from a file" {
+	conf
+	dl-init -c my.conf --seed 7 -o g0.ckpt
+	dl-init -c my.conf --seed 7 -r fresh -P 5
+	tensors g0.ckpt >want
+	[ "$(wc -l <want)" -eq 20 ]
+	tensors fresh/global/*/0.frag >have
+	expect_same want have
+	dl-init -r copy -P 3 g0.ckpt
+	tensors copy/global/*/0.frag >have
+	expect_same want have
+	[ "$(value seed copy/manifest)" = 7 ]
+	[ "$(value base copy/manifest)" = "$(value identity g0.ckpt)" ]
+	dl-init -r piped -P 3 - <g0.ckpt
+	tensors piped/global/*/0.frag >have
+	expect_same want have
+}
+
+@test "a checkpoint brings its configuration, and may be trained otherwise" {
+	conf 'lr 0.5'
+	dl-init -c my.conf -o g0.ckpt
+	dl-init -r a g0.ckpt
+	[ "$(value conf.lr a/manifest)" = 0.5 ]
+	conf 'lr 0.25'
+	dl-init -r b -c my.conf g0.ckpt
+	[ "$(value conf.lr b/manifest)" = 0.25 ]
+	conf 'vocab 300'
+	run -2 --separate-stderr dl-init -r c -c my.conf g0.ckpt
+	expect_stderr_line '^dl-init: my\.conf: describes another model than g0\.ckpt$'
+	head -c 2000 g0.ckpt >cut.ckpt
+	run -3 --separate-stderr dl-init -r c cut.ckpt
+	expect_stderr_line '^dl-init: cut\.ckpt: '
+	new_home
+	run -3 --separate-stderr dl-init -r c g0.ckpt
+	expect_stderr_line '^dl-init: g0\.ckpt: signed by .*, which is not trusted'
+	expect_no_file c
+	expect_no_temporary
+}
+
+@test "no two runs are alike" {
+	conf
+	dl-init -r a -c my.conf -P 2
+	dl-init -r b -c my.conf -P 2
+	[ "$(value run a/manifest)" != "$(value run b/manifest)" ]
+	[ "$(value identity a/global/f000/0.frag)" != "$(value identity b/global/f000/0.frag)" ]
+	[ "$(value content a/global/f000/0.frag)" = "$(value content b/global/f000/0.frag)" ]
+}
+
+@test "every option is in the manifest" {
+	conf
+	dl-init -r run -c my.conf --label mine -P 5 -H 30 -K 3 --tau 4 --invite 6 --gamma 0.5 --rule direct \
+		--outer-lr 0.25 --momentum 0.75 --outlier 12 --adopt mix:0.5 --delta bf16 --target-steps 100 \
+		--target-tokens 2000 --checkpoint-every 50 --keep 7 --lease 2m
+	for want in 'label mine' 'fragments 5' 'interval 30' 'quorum 3' 'overlap 4' 'invite 6' 'grace 0.5' \
+		'rule direct' 'outer_lr 0.25' 'momentum 0.75' 'outlier 12' 'adopt mix:0.5' 'delta bf16' \
+		'target_steps 100' 'target_tokens 2000' 'checkpoint_every 50' 'keep 7' 'lease 120'; do
+		[ "$(value "${want% *}" run/manifest)" = "${want#* }" ] || complain "not: $want"
+	done
+}
+
+@test "-v tells the run, and how large the fragments are" {
+	conf
+	run -0 --separate-stderr dl-init -v -r run -c my.conf
+	[[ ${stderr_lines[0]} =~ 'dl-init: 20 fragments: the model has no more tensors' ]]
+	expect_stderr_like 'run: run [0-9a-f]{32}: 28832 parameters in 20 fragments of 1442 on average, the largest 8192 \(5\.68 times\)'
+	run -0 --separate-stderr dl-init -v -r run2 -P 3
+	expect_stderr_line 'in 3 fragments of .* \(1\.0[0-9] times\)$'
+}
+
+@test "a name that is taken stays as it is; an empty directory is filled" {
+	conf
+	mkdir full empty
+	touch full/file file
+	ln -s nowhere hanging
+	for name in full file hanging full/; do
+		run -1 --separate-stderr dl-init -r $name -c my.conf
+		expect_stderr_line "^dl-init: $name: (is there already|Not a directory)"
+	done
+	expect_no_file nowhere full/manifest
+	chmod 750 empty
+	dl-init -r empty/ -c my.conf
+	[ -e empty/manifest ]
+	[ "$(stat -c %a empty)" = 750 ]
+	run -1 --separate-stderr dl-init -r empty -c my.conf
+	expect_stderr_line '^dl-init: empty: is there already'
+	mkdir here && cd here
+	run -1 --separate-stderr dl-init -r . -c ../my.conf
+	expect_stderr_line '^dl-init: \.: cannot be the current directory'
+	run -1 --separate-stderr dl-init -r none/run -c ../my.conf
+	expect_stderr_line '^dl-init: none/run: No such file'
+	cd ..
+	expect_no_temporary
+}
+
+@test "what makes no sense in a run is refused with status 2, and nothing is made" {
+	conf
+	for option in '-P 0' '-P 1001' '-P x' '-H 0' '-K 0' '-K -1' '--tau 0' '--lease 0' '--momentum 1' \
+		'--gamma -1' '--outer-lr nan' '--keep -1' '--target-steps 1.5' '--rule mean' '--adopt some' \
+		'--adopt mix:2' '--adopt mix:' '--delta raw' '--delta q4'; do
+		run -2 --separate-stderr dl-init -r run -c my.conf $option
+		expect_stdout ""
+		expect_stderr_line "^dl-init: option "
+	done
+	run -2 --separate-stderr dl-init -r run -c my.conf -P 21
+	expect_stderr_line '^dl-init: 21 fragments, and the model has only 20 tensors$'
+	run -2 --separate-stderr dl-init -r run -c my.conf -K 3 --invite 2
+	expect_stderr_line '^dl-init: of 2 learners invited to a round there is never a quorum of 3$'
+	run -2 --separate-stderr dl-init -r run -o x.ckpt
+	expect_stderr_line '^dl-init: --output is for a checkpoint, not with --run$'
+	run -2 --separate-stderr dl-init -r run --print
+	run -2 --separate-stderr dl-init -r run a.ckpt b.ckpt
+	expect_stderr_line '^dl-init: one checkpoint to begin from, not 2$'
+	expect_no_file run
+	expect_no_temporary
+}
+
+@test "a run directory that cannot be finished leaves nothing" {
+	need_small_disk
+	dl-key show >/dev/null
+	run -1 --separate-stderr small_disk 1m bash -c 'dl-init -r run; s=$?; ls -A; exit $s'
+	expect_stderr_line '^dl-init: run: global/f0[0-9]*/0\.frag: .*No space left'
+	expect_stdout ""
+}
+
+@test "memory for a run directory does not grow with the model" {
+	need_plain_build
+	conf
+	sed -i 's/^d_model.*/d_model 1024/; s/^ff.*/ff 4096/; s/^heads.*/heads 16/' my.conf
+	(ulimit -v 400000 && dl-init -c my.conf -r run)
+	[ "$(du -s run | cut -f1)" -gt 80000 ]
 }
