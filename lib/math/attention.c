@@ -192,6 +192,41 @@ void attention_forward(real *y, real *lse, const real *q, const real *k, const r
 	}
 }
 
+/* y (D) = softmax(q k / sqrt(D)) v over `seen` positions. prob (seen): work. */
+VEC_INLINE void attend_one(real *restrict y, const real *q, const real *k, const real *v,
+	real *prob, int seen, int D, int ld)
+{
+	const real temper = 1 / (real)sqrt(D);
+
+	for (int s = 0; s < seen; s++)
+		prob[s] = vec_dot(q, k + (size_t)s * ld, D);
+	const real largest = vec_largest(prob, seen);
+
+	for (int s = 0; s < seen; s++)
+		prob[s] = vec_exp(temper * (prob[s] - largest));
+	const real scale = 1 / vec_total(prob, seen);
+
+	for (int d = 0; d < D; d++)
+		y[d] = 0;
+	for (int s = 0; s < seen; s++, v += ld) {
+		const real p = prob[s] * scale;
+
+		for (int d = 0; d < D; d++)
+			y[d] += p * v[d];
+	}
+}
+
+VEC_CLONES void attention_extend(real *y, const real *q, const real *k, const real *v, real *work,
+	int past, int T, int H, int K, int D, int ldq, int ldkv)
+{
+	for (int t = 0; t < T; t++, q += ldq)
+		for (int h = 0; h < H; h++, y += D) {
+			const int kv = h / (H / K) * D;
+
+			attend_one(y, q + h * D, k + kv, v + kv, work, past + t + 1, D, ldkv);
+		}
+}
+
 /* prob: dot products to probabilities; dprob: gradients of probabilities to gradients of dot
  * products. (m, n) both. */
 VEC_CLONES static void softmax_backward(real *restrict prob, real *restrict dprob, const real *lse,

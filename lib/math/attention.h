@@ -22,6 +22,12 @@
 size_t attention_work(int T, int D);
 void attention_forward(real *y, real *lse, const real *q, const real *k, const real *v, real *work,
 	int T, int H, int K, int D, int ld);
+/*
+ * The same for the last T of past + T positions, a row at a time: q (T, H*D) with row stride ldq, k and
+ * v (past + T, K*D) with row stride ldkv. Work space as for past + T positions.
+ */
+void attention_extend(real *y, const real *q, const real *k, const real *v, real *work, int past,
+	int T, int H, int K, int D, int ldq, int ldkv);
 void attention_backward(real *dq, real *dk, real *dv, const real *dy, const real *y,
 	const real *lse, const real *q, const real *k, const real *v, real *work, int T, int H,
 	int K, int D, int ld);

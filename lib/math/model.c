@@ -29,6 +29,8 @@ struct model {
 	struct worker *worker;
 	int workers;
 	bool ready; /* for products */
+	bool train;
+	int seen;   /* tokens of the text that model_more goes on from */
 	uint64_t *routed; /* (layers, experts) of the last batch, for model_load */
 	uint64_t tokens;
 	double balance;
@@ -47,9 +49,10 @@ static uint64_t *loads(const struct model_conf *c)
 
 static int worker_open(struct worker *w, const struct model *m, bool train)
 {
+	const enum net_use idle = w == m->worker ? NET_EXTEND : NET_FORWARD;
 	int rc;
 
-	if ((rc = net_open(&w->net, &m->c, m->context, train)) < 0)
+	if ((rc = net_open(&w->net, &m->c, m->context, train ? NET_TRAIN : idle)) < 0)
 		return rc;
 	w->sums = calloc((size_t)net_fits(w->net, 1), sizeof(*w->sums));
 	w->routed = loads(&m->c);
@@ -70,6 +73,7 @@ int model_open(struct model **out, const struct model_conf *c, int context, bool
 	m->c = *c;
 	m->pool = pool;
 	m->context = context;
+	m->train = train;
 	m->workers = pool_threads(pool);
 	m->worker = calloc((size_t)m->workers, sizeof(*m->worker));
 	m->routed = loads(c);
@@ -292,7 +296,26 @@ int model_logits(struct model *m, real *logits, const uint32_t *ids, int n)
 	if (n < 1 || n > m->context)
 		return err_set(ERR_USAGE, "%d tokens: the model was opened for 1 to %d", n,
 			m->context);
-	net_forward(net, m->params, ids, n, 1, n);
+	if (m->train)
+		net_forward(net, m->params, ids, n, 1, n);
+	else
+		net_extend(net, m->params, ids, 0, n);
 	net_logits(net, logits, m->params, n - 1);
+	m->seen = n;
+	return 0;
+}
+
+int model_more(struct model *m, real *logits, const uint32_t *ids, int n)
+{
+	struct net *net = m->worker[0].net;
+
+	if (m->train || m->seen == 0)
+		return err_set(ERR_USAGE, "there is no text to go on from");
+	if (n < 1 || n > m->context - m->seen)
+		return err_set(ERR_USAGE, "%d tokens after %d: the model was opened for %d", n,
+			m->seen, m->context);
+	net_extend(net, m->params, ids, m->seen, n);
+	net_logits(net, logits, m->params, n - 1);
+	m->seen += n;
 	return 0;
 }

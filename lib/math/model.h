@@ -64,5 +64,12 @@ struct model_load {
 void model_load(struct model_load *out, const struct model *m);
 /* Logits (V) after the last of n <= context ids. */
 int model_logits(struct model *m, real *logits, const uint32_t *ids, int n) ERR_MUST;
+/*
+ * After model_logits, with the parameters unchanged: the logits after n >= 1 more ids, which go on from
+ * those seen, context in all at most. Keys and values of these were kept, so a token costs one row
+ * instead of all; the logits are those of model_logits over the whole to 2e-5 of the largest, unless
+ * rounding sends a token to another expert. For a model opened without training.
+ */
+int model_more(struct model *m, real *logits, const uint32_t *ids, int n) ERR_MUST;
 
 #endif

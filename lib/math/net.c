@@ -22,6 +22,7 @@ struct acts {
 	real *x;         /* (R, C) what the layer is given */
 	real *n1, *inv1; /* (R, C) (R) */
 	real *qkv;       /* (R, P) after rotation */
+	real *kv;        /* (context, 2*K*D) keys and values after rotation, with NET_EXTEND */
 	real *y, *lse;   /* (R, Q) (R, H) */
 	real *mid;       /* (R, C) after attention */
 	real *n2, *inv2; /* (R, C) (R) */
@@ -31,8 +32,9 @@ struct net {
 	struct model_conf c;
 	int layers, C, H, K, D, Q, P, F, V;
 	int rows, context;   /* most rows of a call, longest sequence */
-	bool train;
+	enum net_use use;
 	int G, T, R;         /* of the last forward pass */
+	int past;            /* tokens before it, -1: no sequence that is extended */
 	int chunk;           /* rows of logits at a time */
 	real *cos_t, *sin_t; /* (context, D/2) */
 	struct acts *layer;  /* (layers + 1): the last has only x, the input of the final norm */
@@ -79,20 +81,23 @@ static void place_layer(struct acts *a, const struct net *n, real *base, size_t 
 static size_t place(struct net *n, real *base)
 {
 	const size_t R = (size_t)n->rows, table = (size_t)n->context * (n->D / 2);
+	const bool train = n->use == NET_TRAIN;
 	size_t used = 0;
 
 	n->cos_t = arena_take(base, &used, table);
 	n->sin_t = arena_take(base, &used, table);
 	place_layer(&n->layer[0], n, base, &used);
-	for (int l = 1; l < n->layers && n->train; l++)
+	for (int l = 1; l < n->layers && train; l++)
 		place_layer(&n->layer[l], n, base, &used);
-	for (int l = 1; l <= n->layers && !n->train; l++)
+	for (int l = 1; l <= n->layers && !train; l++)
 		n->layer[l] = n->layer[0];
+	for (int l = 0; l < n->layers && n->use == NET_EXTEND; l++)
+		n->layer[l].kv = arena_take(base, &used, (size_t)n->context * 2 * n->K * n->D);
 	n->nf = arena_take(base, &used, R * n->C);
 	n->invf = arena_take(base, &used, R);
 	n->logits = arena_take(base, &used, (size_t)n->chunk * n->V);
 	n->work = arena_take(base, &used, attention_work(n->context, n->D));
-	if (!n->train)
+	if (!train)
 		return used;
 	n->layer[n->layers].x = arena_take(base, &used, R * n->C);
 	n->dx = arena_take(base, &used, R * n->C);
@@ -106,7 +111,7 @@ static size_t place(struct net *n, real *base)
 	return used;
 }
 
-int net_open(struct net **out, const struct model_conf *c, int context, bool train)
+int net_open(struct net **out, const struct model_conf *c, int context, enum net_use use)
 {
 	struct net *n = calloc(1, sizeof(*n));
 
@@ -124,11 +129,11 @@ int net_open(struct net **out, const struct model_conf *c, int context, bool tra
 	n->V = (int)c->vocab;
 	n->context = context;
 	n->rows = context < ROWS ? ROWS / context * context : context;
-	n->train = train;
+	n->use = use;
 	n->chunk = LOGITS / n->V < n->rows ? LOGITS / n->V : n->rows;
 	n->chunk = n->chunk ? n->chunk : 1;
 	n->layer = calloc(c->layers + 1, sizeof(*n->layer));
-	const bool experts = !c->experts || moe_open(&n->moe, c, n->rows, train) == 0;
+	const bool experts = !c->experts || moe_open(&n->moe, c, n->rows, use == NET_TRAIN) == 0;
 
 	if (n->layer && experts)
 		n->arena = aligned_alloc(ARENA_ALIGN, place(n, NULL) * sizeof(real));
@@ -187,24 +192,45 @@ static void rotate(const struct net *n, real *qkv, int sign)
 {
 	for (int g = 0; g < n->G; g++)
 		rope_rotate(qkv + (size_t)g * n->T * n->P, n->cos_t, n->sin_t, n->T,
-			n->H + n->K, n->D, n->P, 0, sign);
+			n->H + n->K, n->D, n->P, n->past > 0 ? n->past : 0, sign);
+}
+
+/* Each sequence by itself. */
+static void attend_within(struct net *n, const struct acts *a)
+{
+	for (int g = 0; g < n->G; g++) {
+		const size_t row = (size_t)g * n->T;
+		const real *q = a->qkv + row * n->P;
+
+		attention_forward(a->y + row * n->Q, a->lse + row * n->H, q, q + n->Q,
+			q + n->Q + n->K * n->D, n->work, n->T, n->H, n->K, n->D, n->P);
+	}
+}
+
+static void keep_keys(struct net *n, const struct acts *a)
+{
+	const size_t width = 2 * (size_t)n->K * n->D;
+
+	for (int t = 0; t < n->T; t++)
+		memcpy(a->kv + (size_t)(n->past + t) * width, a->qkv + (size_t)t * n->P + n->Q,
+			width * sizeof(real));
 }
 
 /* w: all parameters.  mid = x + Wo attention(rope(Wqkv rmsnorm(x))) */
 static void attend(struct net *n, const struct acts *a, const real *w, const struct offsets *at)
 {
-	const int R = n->R, T = n->T;
+	const int R = n->R;
 
 	rmsnorm_forward(a->n1, a->inv1, a->x, w + at->norm1, R, n->C, (real)n->c.norm_eps);
 	blas_nt(a->qkv, a->n1, w + at->qkv, R, n->P, n->C, 0);
 	rotate(n, a->qkv, 1);
-	for (int g = 0; g < n->G; g++) {
-		const size_t row = (size_t)g * T;
-		const real *q = a->qkv + row * n->P;
-
-		attention_forward(a->y + row * n->Q, a->lse + row * n->H, q, q + n->Q,
-			q + n->Q + n->K * n->D, n->work, T, n->H, n->K, n->D, n->P);
-	}
+	if (n->past >= 0)
+		keep_keys(n, a);
+	if (n->past > 0)
+		attention_extend(a->y, a->qkv, a->kv, a->kv + n->K * n->D, n->work, n->past, n->T,
+			n->H, n->K, n->D, n->P, 2 * n->K * n->D);
+	else
+		attend_within(n, a);
 	memcpy(a->mid, a->x, (size_t)R * n->C * sizeof(real));
 	blas_nt(a->mid, a->y, w + at->o, R, n->C, n->Q, 1);
 }
@@ -227,14 +253,11 @@ static void feed_forward(struct net *n, int l, const real *w, const struct offse
 	blas_nt(x, a->h, w + at->down, R, n->C, n->F, 1);
 }
 
-void net_forward(struct net *n, const real *params, const uint32_t *ids, int stride, int G, int T)
+static void forward(struct net *n, const real *params, const uint32_t *ids, int stride)
 {
-	n->G = G;
-	n->T = T;
-	n->R = G * T;
-	for (int g = 0; g < G; g++)
-		embed_forward(n->layer[0].x + (size_t)g * T * n->C, params,
-			ids + (size_t)g * stride, T, n->C);
+	for (int g = 0; g < n->G; g++)
+		embed_forward(n->layer[0].x + (size_t)g * n->T * n->C, params,
+			ids + (size_t)g * stride, n->T, n->C);
 	for (int l = 0; l < n->layers; l++) {
 		const struct offsets at = layer_at(n, l);
 
@@ -243,6 +266,23 @@ void net_forward(struct net *n, const real *params, const uint32_t *ids, int str
 	}
 	rmsnorm_forward(n->nf, n->invf, n->layer[n->layers].x, params + final_norm_at(n), n->R,
 		n->C, (real)n->c.norm_eps);
+}
+
+void net_forward(struct net *n, const real *params, const uint32_t *ids, int stride, int G, int T)
+{
+	n->G = G;
+	n->T = T;
+	n->R = G * T;
+	n->past = -1;
+	forward(n, params, ids, stride);
+}
+
+void net_extend(struct net *n, const real *params, const uint32_t *ids, int past, int T)
+{
+	n->G = 1;
+	n->R = n->T = T;
+	n->past = past;
+	forward(n, params, ids, T);
 }
 
 /* -ln p of rows first..first+rows of all sequences, added to the sums; logits become their

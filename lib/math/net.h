@@ -18,8 +18,13 @@
 #include "math/real.h"
 
 struct net;
-/* For sequences of up to `context` tokens. train: keeps what the backward pass needs. */
-int net_open(struct net **out, const struct model_conf *c, int context, bool train) ERR_MUST;
+enum net_use {
+	NET_FORWARD,
+	NET_TRAIN, /* keeps what the backward pass needs */
+	NET_EXTEND /* keeps the keys and values of one sequence, for net_extend */
+};
+/* For sequences of up to `context` tokens. */
+int net_open(struct net **out, const struct model_conf *c, int context, enum net_use use) ERR_MUST;
 void net_close(struct net *n);
 /* Sequences of T tokens that fit into one call, at least 1. */
 int net_fits(const struct net *n, int T);
@@ -27,6 +32,12 @@ int net_fits(const struct net *n, int T);
 /* ids: G sequences, the inputs of each T of them, `stride` apart. Leaves the final normalised
  * activations in the net. */
 void net_forward(struct net *n, const real *params, const uint32_t *ids, int stride, int G, int T);
+/*
+ * With NET_EXTEND: as net_forward for T >= 1 more tokens of one sequence, `past` of which, at most
+ * context - T, went through this function before, one after the other from 0 on; the activations are
+ * those of the T.
+ */
+void net_extend(struct net *n, const real *params, const uint32_t *ids, int past, int T);
 /*
  * After net_forward: sums (G) are -ln p of `targets`, T of each sequence. With grads, also the
  * gradient of scale * (their total): added to grads for the head, kept in the net for what is below

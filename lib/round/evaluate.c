@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/rng.h"
@@ -99,18 +100,29 @@ int evaluate_shard(struct evaluate_result *out, struct model *m, const struct mo
 	return rc < 0 ? rc : conclude(out, &p, info);
 }
 
+/* What comes after the last `window` of `have` ids, of which all but the last were there at the call
+ * before, if it was not the first. */
+static int next_logits(struct model *m, real *logits, const uint32_t *ids, size_t have,
+	size_t window, bool first)
+{
+	if (have > window)
+		return model_logits(m, logits, ids + have - window, (int)window);
+	if (first)
+		return model_logits(m, logits, ids, (int)have);
+	return model_more(m, logits, ids + have - 1, 1);
+}
+
 int evaluate_sample(struct model *m, const struct model_conf *c, uint32_t *ids, size_t have,
 	size_t n, const struct evaluate_draw *draw, int (*emit)(void *ctx, uint32_t id), void *ctx)
 {
-	size_t window = (size_t)draw->context, end = have + n, from;
+	size_t begin = have, end = have + n;
 	real *logits = malloc(c->vocab * sizeof *logits);
 	struct rng rng;
 	int rc = logits ? 0 : err_nomem();
 
 	rng_init(&rng, draw->seed, rng_stream("sample"));
 	for (; rc == 0 && have < end; have++) {
-		from = have > window ? have - window : 0;
-		rc = model_logits(m, logits, ids + from, (int)(have - from));
+		rc = next_logits(m, logits, ids, have, (size_t)draw->context, have == begin);
 		if (rc < 0)
 			break;
 		ids[have] = sample_token(logits, (int)c->vocab, &draw->sample, &rng);

@@ -32,8 +32,11 @@ struct evaluate_draw {
 	uint64_t seed;
 	int context; /* the window that is looked back on, <= the one m was opened with */
 };
-/* Appends n tokens to the `have` >= 1 ids (room for n more), calling emit for each; an error of
- * emit ends it and is returned. */
+/*
+ * Appends n tokens to the `have` >= 1 ids (room for n more), calling emit for each; an error of emit ends
+ * it and is returned. As long as the window holds all of the text a token costs one row; beyond, the
+ * window moves on with each token and is computed anew, so that nothing outside of it counts.
+ */
 int evaluate_sample(struct model *m, const struct model_conf *c, uint32_t *ids, size_t have,
 	size_t n, const struct evaluate_draw *draw, int (*emit)(void *ctx, uint32_t id), void *ctx) ERR_MUST;
 

@@ -154,6 +154,31 @@ static void a_seed_gives_the_same_text(void)
 	model_close(m);
 }
 
+/* Whatever is kept from one token to the next: the likeliest after each, from its window alone. */
+static void every_token_is_that_of_its_window(void)
+{
+	const struct evaluate_draw draw = { { 0, 0 }, 5, 8 };
+	struct model *m = open_model(NULL), *plain = open_model(NULL);
+	const struct sample_conf likeliest = { 0 };
+	struct rng rng = { 0 };
+
+	for (size_t have = 1; have < 12; have += 2) {
+		uint32_t ids[64] = { 3, 9, 27, 1, 30, 7, 7, 2, 19, 4, 11, 31 };
+		struct heard a = { .most = 64 };
+
+		CHECK(evaluate_sample(m, &run.model, ids, have, 30, &draw, hear, &a) == 0);
+		for (size_t i = have; i < have + 30; i++) {
+			const size_t from = i > 8 ? i - 8 : 0;
+			real logits[32];
+
+			CHECK(model_logits(plain, logits, ids + from, (int)(i - from)) == 0);
+			CHECK(ids[i] == sample_token(logits, 32, &likeliest, &rng));
+		}
+	}
+	model_close(m);
+	model_close(plain);
+}
+
 int main(void)
 {
 	small_run_make(&run);
@@ -161,6 +186,7 @@ int main(void)
 	batch_and_threads_do_not_matter();
 	what_cannot_be_measured_is_refused();
 	a_seed_gives_the_same_text();
+	every_token_is_that_of_its_window();
 	small_run_remove(&run);
 	return unit_done("evaluate");
 }

@@ -127,6 +127,30 @@ static inline void attention_is_plain(int T, int H, int K, int D)
 	free(pdy);
 }
 
+/* The last rows of a sequence, keys and values of all in an array of their own. */
+static inline void extending_attention_is_plain(int past, int T, int H, int K, int D)
+{
+	const int Q = H * D, KV = K * D, ld = Q + 2 * KV, all = past + T;
+	const size_t n = (size_t)all * (size_t)ld, ny = (size_t)T * (size_t)Q;
+	real *qkv = numbers(n, 1), *kv = numbers((size_t)all * 2 * (size_t)KV, 2);
+	real *y = numbers(ny, 3), *work = numbers(attention_work(all, D), 4);
+	double *p = doubles(qkv, n), *py = plain_zeros((size_t)all * (size_t)Q);
+
+	for (int t = 0; t < all; t++)
+		memcpy(kv + (size_t)t * 2 * (size_t)KV, qkv + (size_t)t * (size_t)ld + Q,
+			2 * (size_t)KV * sizeof(*kv));
+	attention_extend(y, qkv + (size_t)past * (size_t)ld, kv, kv + KV, work, past, T, H, K, D,
+		ld, 2 * KV);
+	plain_attention(py, p, p + Q, p + Q + KV, all, H, K, D, ld);
+	CHECK_NEAR(farthest(y, py + (size_t)past * (size_t)Q, ny), 0, TOL);
+	free(qkv);
+	free(kv);
+	free(y);
+	free(work);
+	free(p);
+	free(py);
+}
+
 static inline void swiglu_is_plain(int R, int F)
 {
 	const size_t n = (size_t)R * (size_t)F;
@@ -215,8 +239,11 @@ static inline void layers_are_plain(void)
 	rope_is_plain(1, 1, 2, 0, 0);
 	rope_is_plain(9, 3, 10, 7, 0);
 	rope_is_plain(4, 2, 64, 0, 13);
-	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
+	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
 		attention_is_plain(heads[i][0], heads[i][1], heads[i][2], heads[i][3]);
+		extending_attention_is_plain(heads[i][0], 1, heads[i][1], heads[i][2], heads[i][3]);
+		extending_attention_is_plain(3, heads[i][0], heads[i][1], heads[i][2], heads[i][3]);
+	}
 	embedding_is_plain();
 }
 

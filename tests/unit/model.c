@@ -125,6 +125,11 @@ int main(void)
 	models_are_plain();
 	the_model_keeps_its_word(GROUPED);
 	the_model_keeps_its_word(EXPERTS);
+	going_on_is_starting_over(GROUPED, 9);
+	going_on_is_starting_over(TIED, 5);
+	going_on_is_starting_over(EXPERTS, 9);
+	going_on_is_starting_over(
+		"d_model 48\nlayers 2\nheads 2\nff 64\nvocab 64\ncontext 130\n", 130);
 	equal_experts_are_a_dense_model();
 	ten_steps_give_the_known_losses(TEN_STEPS, known_losses);
 	ten_steps_give_the_known_losses(TEN_STEPS_EXPERTS, known_losses_experts);

@@ -190,6 +190,46 @@ static inline void the_model_keeps_its_word(const char *text)
 	fixture_close(&f);
 }
 
+/* A text in pieces, of all sizes, has the logits of the whole. */
+static inline void going_on_is_starting_over(const char *text, int T)
+{
+	const int step[] = { 1, 2, 7, T };
+	struct model *m;
+	struct fixture f;
+
+	fixture_open(&f, text, 2, 2, T);
+	CHECK(model_open(&m, &f.c, T, false, f.pool) == 0);
+	const size_t bytes = (size_t)f.c.vocab * sizeof(real);
+	real *have = malloc(bytes), *want = malloc(bytes);
+
+	CHECK(model_more(m, have, f.ids, 1) == ERR_USAGE);
+	CHECK_SAYS("no text to go on from");
+	memcpy(model_params(m), model_params(f.model), (size_t)model_size(m) * sizeof(real));
+	for (int i = 0; i < 4; i++)
+		for (int n = step[i], seen = 0; seen < T; seen += n) {
+			double most = 0, off = 0;
+
+			n = T - seen < n ? T - seen : n;
+			CHECK((seen ? model_more : model_logits)(m, have, f.ids + seen, n) == 0);
+			/* Something else on the way changes nothing. */
+			CHECK(model_forward(m, &off, f.ids + T + 1, 1, T) == 0);
+			off = 0;
+			CHECK(model_logits(f.model, want, f.ids, seen + n) == 0);
+			for (uint32_t v = 0; v < f.c.vocab; v++) {
+				most = fmax(most, fabs((double)want[v]));
+				off = fmax(off, fabs((double)(have[v] - want[v])));
+			}
+			CHECK_NEAR(off / most, 0, TOL);
+		}
+	CHECK(model_more(m, have, f.ids, 1) == ERR_USAGE);
+	CHECK(model_logits(f.model, want, f.ids, 1) == 0);
+	CHECK(model_more(f.model, want, f.ids, 1) == ERR_USAGE);
+	free(have);
+	free(want);
+	model_close(m);
+	fixture_close(&f);
+}
+
 /* Experts that are all the same are one, whatever the router says. */
 static inline void equal_experts_are_a_dense_model(void)
 {
