@@ -31,9 +31,10 @@
  * pace, tau H / P steps: grace takes slack, not pace (ours). Without quorum a round stays open.
  *
  * A learner is alive while signs of it come, less than `lease` seconds apart, by the caller's clock.
- * Times are seconds, none negative, from any origin; one that goes back counts as the latest before. Learners are numbers
- * the caller gives, 0 and up, without large gaps: each costs 9 P bytes. Each call costs O(M + P) at
- * most, and allocates only for a learner number that is new.
+ * Times are seconds, none negative, from any origin; one that goes back counts as the latest before.
+ * Learners are numbers the caller gives, 0 and up, without large gaps: each costs 9 P bytes. Each call
+ * costs O(M + P) at most, and allocates only for a learner number that is new. Learners count for the
+ * clock from the first policy_next after they were heard of.
  *
  * Same calls, same decisions. Events of the same time may come in any order before the next policy_next,
  * but that an answer counts only if it comes between policy_called and the decision to merge.

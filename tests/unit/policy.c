@@ -1,4 +1,5 @@
 #include "policy_sim.h"
+#include "round/pace.h"
 
 /* ---- a table of events and what is decided ---- */
 
@@ -170,6 +171,17 @@ static const struct script scripts[] = {
 		"5 next = wait ?\n"
 		"9 beat 0 5 0\n"
 		"9 next = wait ?\n" },
+	{ "calls come on time between beats that are far apart", { CONF(1, 20, 1, 1) },
+		"0 beat 0 0 0\n0 next = wait ?\n6 beat 0 6 6\n6 next = wait ?\n12 beat 0 12 12\n12 next = wait ?\n"
+		"18 beat 0 18 18\n18.9 next = wait 19\n19 next = call 1 0 all\n" },
+	{ "but not further than to the next beat", { CONF(1, 20, 1, 1) },
+		"0 beat 0 0 0\n0 next = wait ?\n6 beat 0 6 6\n6 next = wait ?\n12 beat 0 12 12\n"
+		"19 next = wait ?\n20 next = wait ?\n21 beat 0 18 18\n21 next = wait ?\n22 next = call 1 0 all\n" },
+	{ "a fragment with a history comes back to its mark", { CONF(2, 8, 1, 1) },
+		"0 history 0 5\n0 beat 0 0 0\n0 next = wait 2\n2 beat 0 2 2\n2 next = call 1 0 all\n2 called 1\n"
+		"3 beat 0 3 3\n3 answer 1 0 = 1\n3 next = merge 1 0\n3 merged 1 0\n3 next = wait 7\n" /* f1: 8 - 1 */
+		"7 beat 0 7 7\n7 next = call 2 1 all\n7 called 2\n8 beat 0 8 8\n8 answer 2 0 = 1\n"
+		"8 next = merge 2 1\n8 merged 2 0\n8 next = wait ?\n10 next = wait 11\n" }, /* f0 at 12, not 11 */
 	{ "idle ones are not extrapolated", { CONF(1, 4, 1, 1) },
 		"0 beat 0 0 0\n"
 		"1 beat 0 1 1 idle\n"
@@ -279,7 +291,7 @@ static const struct script scripts[] = {
 		"10 next = wait 11\n11 next = abandon 1 0\n11 abandoned 1\n11 next = done\n" },
 	{ "one that is alive and never answers holds up the end for a lease", { CONF(3, 4, 1, 1) },
 		"0 beat 0 3 3 idle\n0 finish\n0 next = call 1 0 all\n0 called 1\n9 beat 0 3 3 idle\n"
-		"10 next = abandon 1 0\n10 abandoned 1\n10 next = done\n" },
+		"10 next = abandon 1 0\n10 abandoned 1\n10 beat 0 3 3 idle\n10 next = done\n" },
 	{ "work behind an open round's snapshot is called for once more", { CONF(1, 4, 2, 1) },
 		"0 beat 0 0 0\n0 next = wait ?\n2 beat 0 2 2\n2 next = call 1 0 all\n2 called 1\n3 finish\n"
 		"3 answer 1 0 = 1\n3 next = merge 1 0\n3 merged 1 0\n3 next = wait ?\n"
@@ -434,9 +446,10 @@ static void test_slow_and_dead(void)
 	s = new_sim(8, 2, 600);
 	equal_learners(&s, 2, 1, 0.1);
 	s.l[1].until = 300;
+	s.l[0].beat = s.l[1].beat = 1;
 	sim_run(&s);
-	check_pace(&s, 24, 0.1, "one left");
-	CHECK(s.stall < 4 * 24.0 / 8);
+	check_pace(&s, 24, 0.05, "one left");
+	CHECK(s.stall < 2 * 24.0 / 8); /* its clock goes on after four beats */
 }
 
 static void test_all_of_them(void)
@@ -532,6 +545,131 @@ static void test_stall(void)
 	equal_learners(&s, 2, 1, 400);
 	sim_run(&s);
 	CHECK(s.stall > 380);
+}
+
+/* The stall ends when K are no longer alive, whenever that is noticed. */
+static void test_stall_of_the_dead(void)
+{
+	const struct policy_conf c = { CONF(1, 100, 1, 2) };
+	const uint64_t since = 0;
+	struct policy_step s;
+	struct policy *p;
+
+	CHECK(policy_open(&p, &c, 1, 0) == 0);
+	for (unsigned i = 0; i < 3; i++) {
+		struct policy_beat b = { .learner = i, .since = &since, .step_seconds = 1 };
+
+		CHECK(policy_beat(p, i, &b) == 0);
+	}
+	CHECK(policy_next(p, 1000, &s) == 0 && s.act == POLICY_WAIT);
+	CHECK_NEAR(policy_longest_stall(p), 11 - 1, 1e-9); /* two from 1 until 11 */
+	CHECK(policy_alive_count(p, 1000) == 0 && !policy_alive(p, 1000, 2));
+	policy_close(p);
+}
+
+/* What an outage did to the averages does not take grace away for long. */
+static void test_averages(void)
+{
+	const struct policy_conf c = { CONF(1, 4, 2, 2) };
+	struct policy_times t;
+	struct policy_step s;
+	const uint64_t since = 1;
+	struct policy *p;
+	double now = 0, before = 0;
+
+	CHECK(policy_open(&p, &c, 1, 0) == 0);
+	for (int round = 1; round <= 12; round++) {
+		double wait = round == 4 ? 5000 : round == 8 ? 20 : 0.5;
+
+		do { /* both alive and training, until the call */
+			now += 0.5;
+			for (unsigned i = 0; i < 2; i++) {
+				struct policy_beat b = { .learner = i, .steps = (uint64_t)now, .since = &since,
+					.step_seconds = 1 };
+
+				CHECK(policy_beat(p, now, &b) == 0);
+			}
+			CHECK(policy_next(p, now, &s) == 0);
+		} while (s.act == POLICY_WAIT);
+		CHECK(s.act == POLICY_CALL && policy_called(p, now, s.round) == 0);
+		CHECK(policy_answer(p, now, s.round, 0) == 1);
+		for (double until = now + wait; now < until; now += 0.5) {
+			struct policy_beat b = { .steps = (uint64_t)now, .since = &since, .step_seconds = 1 };
+
+			CHECK(policy_beat(p, now, &b) == 0);
+			b.learner = 1; /* in the eighth the other is away: that says nothing about quorums */
+			if (round != 8 || now + 0.5 >= until)
+				CHECK(policy_beat(p, now, &b) == 0);
+		}
+		CHECK(policy_answer(p, now, s.round, 1) == 1);
+		CHECK(policy_next(p, now, &s) == 0 && s.act == POLICY_MERGE);
+		policy_times(p, &t);
+		CHECK_NEAR(t.quorum, round < 4 ? 0.5 : t.quorum, 1e-9);
+		CHECK(t.quorum <= 8 && t.quorum >= 0.5 && (round <= 4 || t.quorum <= before));
+		before = t.quorum;
+		policy_merged(p, now, s.round, 0.25);
+	}
+	policy_times(p, &t);
+	CHECK(t.window > 0 && t.slack > 0);
+	CHECK_NEAR(t.slack, 2 * t.step - t.quorum - t.sync, 1e-9);
+	CHECK_NEAR(t.sync, 0.25, 1e-9);
+	policy_close(p);
+}
+
+/* ---- the clock itself ---- */
+
+static void beats(struct pace *p, double now, size_t learner, double rate, double step)
+{
+	pace_beat(p, now, learner, (uint64_t)(now * rate), step, true);
+}
+
+static void test_clock(void)
+{
+	struct pace p = { 0 };
+	double was = 0;
+
+	/* One beats in bursts, and is not taken for silent between them. */
+	CHECK(pace_grow(&p, 2) == 0);
+	for (int i = 0; i < 4000; i++) {
+		double now = i * 0.05;
+
+		if (i % 20 == 0)
+			beats(&p, now, 0, 1, 1);
+		if (i % 40 < 20)
+			beats(&p, now, 1, 3, 1.0 / 3);
+		pace_go(&p, now, 24);
+		CHECK(p.steps >= was); /* never back */
+		was = p.steps;
+	}
+	CHECK_NEAR(p.steps, 2 * 200, 0.02);
+	pace_release(&p);
+	/* Speeds change about: the clock follows those that are in the middle lately. */
+	CHECK(pace_grow(&p, 3) == 0);
+	was = 0;
+	for (int i = 0; i < 3000; i++) {
+		pace_beat(&p, i, 0, (uint64_t)i, 1, true);
+		pace_beat(&p, i, 1, i < 1000 ? 2 * (uint64_t)i : 2000 + (uint64_t)(i - 1000) / 4,
+			i < 1000 ? 0.5 : 4, true);
+		pace_beat(&p, i, 2, i < 1000 ? 4 * (uint64_t)i : 4000 + 4 * (uint64_t)(i - 1000), 0.25, true);
+		pace_go(&p, i, 24);
+	}
+	CHECK_NEAR(p.steps, 2 * 1000 + 2000, 0.03);
+	pace_release(&p);
+}
+
+static void test_median(void)
+{
+	double v[9], w[9];
+
+	for (int code = 0; code < 4000; code++) {
+		size_t n = 1 + (size_t)code % 9;
+
+		for (size_t i = 0; i < n; i++)
+			v[i] = w[i] = (code * 7919 + (int)(i * i) * 104729 + code / 9 * (int)i) % 11;
+		qsort(w, n, sizeof *w, sim_by_value);
+		CHECK(pace_median(v, n) == (w[(n - 1) / 2] + w[n / 2]) / 2);
+		CHECK(pace_select(v, n, n - 1) == w[n - 1] && pace_select(v, n, 0) == w[0]);
+	}
 }
 
 /* ---- odd times, and order ---- */
@@ -648,6 +786,10 @@ int main(void)
 	test_refusals();
 	test_the_end();
 	test_stall();
+	test_stall_of_the_dead();
+	test_averages();
+	test_clock();
+	test_median();
 	test_odd_times();
 	test_bad_conf();
 	test_order();
