@@ -269,6 +269,15 @@ static int open_answers(struct work *w)
 	return answers_enough(&w->answers, w->n, true);
 }
 
+/* What merging found out about the values of one answer. */
+static int blame_answer(const struct work *w, int rc)
+{
+	for (size_t i = 0; i < w->answers.n && blames_file(rc); i++)
+		if (w->answers.v[i].verdict != VERDICT_ACCEPTED)
+			return err_set(ERR_AUTH, "%s: %s", w->answers.v[i].name, w->answers.v[i].why);
+	return rc;
+}
+
 static int merge_values(struct work *w)
 {
 	const struct decision *d = w->d;
@@ -284,7 +293,7 @@ static int merge_values(struct work *w)
 	file.fd = w->fd[0];
 	momentum.fd = w->fd[1];
 	rc = merging_write(w->merging, &file, &momentum, &w->r->key, NULL);
-	return rc == 0 ? merging_finish(w->merging, NULL) : rc;
+	return rc == 0 ? merging_finish(w->merging, NULL) : blame_answer(w, rc);
 }
 
 /* What the decision says of the answers, beside what was found. */
