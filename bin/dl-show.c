@@ -1,9 +1,11 @@
 /*
- * dl-show - what is in a sealed file, whether it is intact, and where two differ
+ * dl-show - what is in a sealed file or a run directory, whether it is intact, and where two files differ
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/opt.h"
@@ -11,20 +13,28 @@
 #include "form/content.h"
 #include "form/report.h"
 #include "io/fd.h"
+#include "round/explain.h"
+#include "round/run_report.h"
+#include "round/rundir.h"
 
 #define THREADS 8 /* most that are taken without being asked for: they cost 6 MiB each */
+#define LOOK 3    /* seconds that a run is watched to see who lives: beats come every second */
 
 static struct {
 	const char *key, *trust;
 	uint64_t threads;
-	bool verify, diff, json, quiet, verbose;
+	bool verify, diff, tape, ledger, why, json, quiet, verbose;
 } o;
 
 static const struct opt table[] = {
 	{ 0, "verify", OPT_FLAG, &o.verify, NULL, "check everything, print nothing" },
 	{ 0, "diff", OPT_FLAG, &o.diff, NULL,
 	  "compare two files: status 0 when all values are equal, else 1" },
-	{ 0, "json", OPT_FLAG, &o.json, NULL, "print one JSON object a file, one a line" },
+	{ 0, "tape", OPT_FLAG, &o.tape, NULL, "verify and print the tape of a run directory" },
+	{ 0, "ledger", OPT_FLAG, &o.ledger, NULL,
+	  "what became of the tokens of each learner: status 1 when the books do not balance" },
+	{ 0, "why", OPT_FLAG, &o.why, NULL, "why the open rounds of a run are open, and what to type" },
+	{ 0, "json", OPT_FLAG, &o.json, NULL, "print one JSON object a line, for each file or item" },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "own secret key" },
 	{ 'T', "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys: a directory or a file" },
 	{ 'j', "threads", OPT_U64, &o.threads, "N",
@@ -35,13 +45,15 @@ static const struct opt table[] = {
 	OPT_END
 };
 static const char *const synopsis[] = {
-	"dl-show [--json] [FILE...]",
-	"dl-show --verify [FILE...]",
+	"dl-show [--json] [FILE|RUN...]",
+	"dl-show --verify [FILE|RUN...]",
 	"dl-show --diff [--json] A B",
+	"dl-show --tape|--ledger [--json] RUN",
+	"dl-show --why RUN",
 	NULL
 };
 static const struct opt_prog prog = {
-	"dl-show", "Shows, verifies and compares sealed files: checkpoints, deltas, shards, ...",
+	"dl-show", "Shows, verifies and compares sealed files, and shows run directories.",
 	synopsis, table
 };
 static struct say say;
@@ -172,14 +184,11 @@ static int show(struct context *c, const struct input *in)
 	return rc == 0 ? print(&c->report) : rc;
 }
 
-static void one_file(struct context *c, const char *path, bool first)
+static void one_file(struct context *c, const char *path)
 {
 	struct input in;
 	int rc = input_open(&in, c, path);
 
-	buf_clear(&c->report.out);
-	if (rc == 0 && !o.verify && !first && !o.json)
-		rc = buf_str(&c->report.out, "\n");
 	if (rc == 0 && !o.verify)
 		rc = report_head(&c->report, in.reader, in.signer, in.revoked);
 	if (rc == 0)
@@ -187,6 +196,151 @@ static void one_file(struct context *c, const char *path, bool first)
 	if (rc < 0)
 		note(c, rc);
 	input_close(&in);
+}
+
+/* ---- run directories ---- */
+
+/* A run that has been entered. */
+struct run {
+	const char *name;
+	struct manifest manifest;
+	struct fragments fragments;
+	struct audit audit;
+};
+
+static int show_tape(struct context *c, struct run *r)
+{
+	struct tape_reader *t;
+	const struct tape_line *l;
+	int rc = audit_tape(&r->audit, &t);
+
+	if (rc == 0 && !r->audit.headed)
+		say_warn(&say, "%s: no head yet, so that nobody has sealed the tape", r->name);
+	while (rc == 0 && (rc = tape_read(t, &l)) > 0) {
+		rc = o.verify ? 0 : run_report_line(&c->report.out, l, o.json);
+		if (rc == 0)
+			rc = print(&c->report);
+	}
+	if (rc == 0 && tape_read_torn(t))
+		say_note(&say, "%s: the last line of the tape is cut short, or is being written", r->name);
+	if (rc == 0)
+		say_note(&say, "%s: tape intact, %" PRIu64 " lines", r->name, tape_read_number(t));
+	tape_read_close(t);
+	return rc;
+}
+
+/* One line for each learner whose books do not balance. */
+static int say_unbalanced(const struct run *r, const struct books *b)
+{
+	struct books_learner l;
+	int rc = 0;
+
+	for (size_t i = 0; i < books_learners(b) && rc == 0; i++)
+		if ((rc = books_learner(b, i, &l)) == 0 && !l.balanced)
+			say_warn(&say, "%s: books of '%s' do not balance: %s", r->name, l.name, l.why);
+	return rc;
+}
+
+static int show_ledger(struct context *c, struct run *r)
+{
+	struct books *b;
+	bool balanced = true;
+	int rc = audit_books(&r->audit, &r->fragments, &b, &say);
+
+	if (rc < 0)
+		return rc;
+	rc = run_report_books(&c->report.out, b, o.json, &balanced);
+	if (rc == 0)
+		rc = print(&c->report);
+	if (rc == 0 && !balanced) {
+		rc = say_unbalanced(r, b);
+		c->status = c->status ? c->status : 1;
+	}
+	books_close(b);
+	return rc;
+}
+
+static int show_why(struct context *c, const char *name)
+{
+	struct view *v;
+	int rc = view_open(&v, &c->trust, clock_monotonic());
+
+	if (rc < 0)
+		return rc;
+	rc = view_look(v, LOOK);
+	if (rc == 0)
+		rc = explain_run(&c->report.out, v, name);
+	view_close(v);
+	return rc == 0 ? print(&c->report) : rc;
+}
+
+static int show_run(struct context *c, struct run *r)
+{
+	int rc;
+
+	if (o.tape || o.verify)
+		return show_tape(c, r);
+	if (o.ledger)
+		return show_ledger(c, r);
+	rc = run_report_run(&c->report.out, r->name, &r->audit, &r->fragments, o.json, &say);
+	return rc == 0 ? print(&c->report) : rc;
+}
+
+static int read_run(struct context *c, const char *name)
+{
+	struct run r = { .name = name };
+	int rc = manifest_load(&r.manifest, &c->trust);
+
+	if (rc == 0)
+		rc = fragments_cut(&r.fragments, &r.manifest.layout, r.manifest.fragments);
+	if (rc == 0 && (rc = audit_open(&r.audit, &r.manifest, &c->trust)) == 0)
+		rc = show_run(c, &r);
+	audit_close(&r.audit);
+	fragments_release(&r.fragments);
+	manifest_release(&r.manifest);
+	return rc;
+}
+
+/* Its files are read by relative paths: the run may be renamed meanwhile. */
+static void one_run(struct context *c, const char *name)
+{
+	int home = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc;
+
+	if (home < 0) {
+		note(c, err_sys("the current directory"));
+		return;
+	}
+	rc = rundir_enter(name);
+	if (rc == 0 && (rc = o.why ? show_why(c, name) : read_run(c, name)) < 0)
+		err_at(rc, "%s", name);
+	if (rc < 0)
+		note(c, rc);
+	if (fchdir(home) < 0)
+		note(c, err_sys("the directory where it began"));
+	close(home);
+}
+
+static bool is_directory(const char *path)
+{
+	struct stat st;
+
+	return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static bool of_run(void)
+{
+	return o.tape || o.ledger || o.why;
+}
+
+static void one_word(struct context *c, const char *path, bool first)
+{
+	buf_clear(&c->report.out);
+	if (!o.verify && !first && !o.json && buf_str(&c->report.out, "\n") < 0)
+		note(c, ERR_NOMEM);
+	if (of_run() || is_directory(path))
+		one_run(c, path);
+	else
+		one_file(c, path);
 }
 
 /* A file and how far its present slice is used up. */
@@ -295,6 +449,13 @@ static int check_words(char ***words, int *n)
 
 	if (o.diff && *n != 2)
 		return err_set(ERR_USAGE, "--diff compares two files, not %d", *n);
+	if (o.diff + o.tape + o.ledger + o.why > 1)
+		return err_set(ERR_USAGE, "only one of --diff, --tape, --ledger and --why can be");
+	if (of_run() && *n != 1)
+		return err_set(ERR_USAGE, "--%s is of one run directory, not %d",
+			o.tape ? "tape" : o.ledger ? "ledger" : "why", *n);
+	if (o.why && o.json)
+		return err_set(ERR_USAGE, "--why is for people: no --json");
 	if (o.verify && (o.diff || o.json))
 		return err_set(ERR_USAGE, "--verify prints nothing, so not with %s",
 			o.diff ? "--diff" : "--json");
@@ -329,14 +490,14 @@ int main(int argc, char **argv)
 
 	if (rc == 0)
 		rc = opt_parse(&prog, argc, argv, &words, &n);
-	o.verify = o.verify || (o.quiet && !o.diff);
+	o.verify = o.verify || (o.quiet && !o.diff && !of_run());
 	say_init(&say, prog.name, o.quiet, o.verbose);
 	c.report.json = o.json;
 	if (rc == 0 && (rc = check_words(&words, &n)) == 0 && (rc = prepare(&c)) == 0) {
 		if (o.diff)
 			rc = diff(&c, words);
 		for (int i = 0; i < n && !o.diff; i++)
-			one_file(&c, words[i], i == 0);
+			one_word(&c, words[i], i == 0);
 	}
 	if (rc == 0)
 		rc = fd_close_output();

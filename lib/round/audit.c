@@ -99,13 +99,15 @@ int audit_beat(const struct audit *a, const char *learner, struct beat *b)
 	return rc < 0 ? rc : found;
 }
 
-static int add_beat(const struct audit *a, struct books *b, const char *learner, struct say *say)
+/* 0 also when there is none, or none that can be read. */
+static int take_beat(const struct audit *a, const char *learner,
+	int (*take)(void *ctx, const struct beat *b), void *ctx, struct say *say)
 {
 	struct beat beat = { .fragments = 0 };
 	int rc = audit_beat(a, learner, &beat);
 
 	if (rc > 0) {
-		rc = books_beat(b, &beat);
+		rc = take(ctx, &beat);
 	} else if (rc < 0 && rc != ERR_NOMEM) {
 		say_warn(say, "%s", err_text());
 		rc = 0;
@@ -114,27 +116,33 @@ static int add_beat(const struct audit *a, struct books *b, const char *learner,
 	return rc;
 }
 
-static bool keep(void *ctx, const char *name)
+static bool is_name(void *ctx, const char *name)
 {
 	(void)ctx;
 	return key_name_check("learner", name) == 0;
 }
 
-static int add_beats(const struct audit *a, struct books *b, struct say *say)
+int audit_beats(const struct audit *a, int (*take)(void *ctx, const struct beat *b), void *ctx,
+	struct say *say)
 {
 	char **name;
 	size_t n;
 	bool more = false;
-	int rc = place_list_if(&name, &n, "learner", LEARNERS, &more, keep, NULL);
+	int rc = place_list_if(&name, &n, "learner", LEARNERS, &more, is_name, NULL);
 
 	if (rc < 0)
 		return rc;
 	if (more)
 		say_warn(say, "learner: more than %d entries: not all are looked at", LEARNERS);
 	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = add_beat(a, b, name[i], say);
+		rc = take_beat(a, name[i], take, ctx, say);
 	place_list_free(name, n);
 	return rc;
+}
+
+static int add_beat(void *ctx, const struct beat *beat)
+{
+	return books_beat(ctx, beat);
 }
 
 static int add_lines(const struct audit *a, struct books *b)
@@ -150,7 +158,7 @@ static int add_lines(const struct audit *a, struct books *b)
 }
 
 /* How many do not balance; their beats are read again. */
-static int look_again(const struct audit *a, struct books *b, struct say *say)
+static int look_again(const struct audit *a, struct books *b)
 {
 	struct books_learner l;
 	int rc = 0, wrong = 0;
@@ -158,7 +166,7 @@ static int look_again(const struct audit *a, struct books *b, struct say *say)
 	for (size_t i = 0; i < books_learners(b) && rc == 0; i++)
 		if ((rc = books_learner(b, i, &l)) == 0 && !l.balanced) {
 			wrong++;
-			rc = add_beat(a, b, l.name, say);
+			rc = take_beat(a, l.name, add_beat, b, NULL);
 		}
 	return rc < 0 ? rc : wrong;
 }
@@ -172,9 +180,9 @@ int audit_books(const struct audit *a, const struct fragments *f, struct books *
 	if (rc == 0)
 		rc = add_lines(a, *out);
 	if (rc == 0)
-		rc = add_beats(a, *out, say);
+		rc = audit_beats(a, add_beat, *out, say);
 	for (int i = 0; lives && rc == 0 && i < TRIES; i++) {
-		if ((rc = look_again(a, *out, NULL)) <= 0)
+		if ((rc = look_again(a, *out)) <= 0)
 			break;
 		nanosleep(&pause, NULL);
 		rc = 0;

@@ -32,6 +32,10 @@ int audit_tape(const struct audit *a, struct tape_reader **out) ERR_MUST;
  * ERR_AUTH of a stranger, ERR_DATA half copied, ...
  */
 int audit_beat(const struct audit *a, const char *learner, struct beat *b) ERR_MUST;
+/* Calls take with each learner's beat, in order of name, until it returns less than 0; what can't be read
+ * is warned about and passed over. */
+int audit_beats(const struct audit *a, int (*take)(void *ctx, const struct beat *b), void *ctx,
+	struct say *say) ERR_MUST;
 /*
  * The books after all of the tape and all beats; *f are the fragments of the manifest. A beat that cannot be
  * read is warned about, and missing. While the run goes on the tape may tell of an answer before its
