@@ -214,13 +214,13 @@ static int show_tape(struct context *c, struct run *r)
 	const struct tape_line *l;
 	int rc = audit_tape(&r->audit, &t);
 
-	if (rc == 0 && !r->audit.headed)
-		say_warn(&say, "%s: no head yet, so that nobody has sealed the tape", r->name);
 	while (rc == 0 && (rc = tape_read(t, &l)) > 0) {
 		rc = o.verify ? 0 : run_report_line(&c->report.out, l, o.json);
 		if (rc == 0)
 			rc = print(&c->report);
 	}
+	if (rc == 0 && !r->audit.headed && tape_read_number(t))
+		say_warn(&say, "%s: there is no head: nobody has sealed this tape", r->name);
 	if (rc == 0 && tape_read_torn(t))
 		say_note(&say, "%s: the last line of the tape is cut short, or is being written", r->name);
 	if (rc == 0)

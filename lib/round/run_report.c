@@ -171,6 +171,17 @@ static void cell_f64(struct page *p, int decimals, double x)
 	p->column++;
 }
 
+/* That there is none. */
+static void cell_none(struct page *p)
+{
+	cell_start(p);
+	if (p->json)
+		put(p, "null");
+	else
+		put(p, "%*s", p->column->width, "-");
+	p->column++;
+}
+
 static void cell_digest(struct page *p, const digest *d)
 {
 	char hex[2 * SIG_DIGEST + 1];
@@ -335,11 +346,9 @@ static void books_row(struct page *p, const struct books_learner *l, bool total)
 {
 	p->started = false;
 	begin_row(p, books_columns);
-	if (total && p->json) {
-		cell_start(p);
-		put(p, "null");
-		p->column++;
-	} else
+	if (total && p->json)
+		cell_none(p);
+	else
 		cell_text(p, total ? "total" : l->name);
 	cell_f64(p, 0, l->trained);
 	cell_f64(p, 0, l->merged);
@@ -406,7 +415,8 @@ static void put_manifest(struct page *p, const struct manifest *m, const struct 
 	char print[33], text[48];
 
 	pair_text(p, "run", m->meta.run);
-	pair_text(p, "label", m->meta.label);
+	if (m->meta.label[0] || p->json)
+		pair_text(p, "label", m->meta.label);
 	sig_fingerprint(print, &m->owner);
 	pair_text(p, "owner", print);
 	pair_u64(p, "serial", m->serial);
@@ -452,7 +462,7 @@ static void put_fragments(struct page *p, const struct head *h, const struct fra
 {
 	static const struct column columns[] = { { "name", "fragment", -8 }, { "tensors", NULL, 7 },
 		{ "elements", NULL, 11 }, { "version", NULL, 7 }, { "round", NULL, 7 },
-		{ "step", NULL, 9 }, { "tokens", NULL, 12 }, { "id", NULL, -SHORT_ID }, { NULL, NULL, 0 } };
+		{ "step", NULL, 9 }, { "tokens", NULL, 12 }, { "id", NULL, 0 }, { NULL, NULL, 0 } };
 
 	open_part(p, p->json ? "versions" : "fragments", '[');
 	titles(p, columns);
@@ -469,7 +479,10 @@ static void put_fragments(struct page *p, const struct head *h, const struct fra
 		cell_u64(p, v->round);
 		cell_u64(p, v->step);
 		cell_u64(p, v->tokens);
-		cell_digest(p, &v->id);
+		if (h->fragment)
+			cell_digest(p, &v->id);
+		else
+			cell_none(p);
 		end_row(p);
 	}
 	close_part(p, ']');
@@ -526,27 +539,21 @@ static void learner_row(struct page *p, const struct beat *b)
 	end_row(p);
 }
 
-struct learners {
-	struct page *page;
-	struct say *say;
-};
-
 static int put_learner(void *ctx, const struct beat *b)
 {
-	struct learners *l = ctx;
+	struct page *p = ctx;
 
-	learner_row(l->page, b);
-	return l->page->rc;
+	learner_row(p, b);
+	return p->rc;
 }
 
 static int put_learners(struct page *p, const struct audit *a, struct say *say)
 {
-	struct learners l = { p, say };
 	int rc;
 
 	open_part(p, "learners", '[');
 	learner_row(p, NULL);
-	rc = audit_beats(a, put_learner, &l, say);
+	rc = audit_beats(a, put_learner, p, say);
 	close_part(p, ']');
 	return rc;
 }
