@@ -260,7 +260,7 @@ value() {
 
 # tensors FILE...: what is in the tensors, line by line, whatever file they are in.
 tensors() {
-	dl-show "$@" | sed -n 's/^  \([a-z_.0-9]*\.weight\) */\1 /p' | sort
+	dl-show "$@" | sed -n 's/^  \([a-z_.0-9]*\.weight\)  */\1 /p' | sort
 }
 
 @test "the first version has the values of the checkpoint, from a seed and from a file" {
