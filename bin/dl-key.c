@@ -1,6 +1,8 @@
 /*
- * dl-key - make a key pair, print a public key or fingerprint, trust, forget or revoke a key
+ * dl-key - make a key pair, print a public key or fingerprint, trust, forget or revoke a key, here or in a
+ * run
  */
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,12 +12,15 @@
 #include "base/say.h"
 #include "form/trust.h"
 #include "io/fd.h"
+#include "io/lock.h"
+#include "round/manifest.h"
+#include "round/rundir.h"
 
 static struct {
-	const char *output, *name, *key, *trust;
+	const char *output, *name, *key, *trust, *run, *as;
 	bool replace, fingerprint, json, quiet, verbose;
-	bool output_given, replace_given, name_given, fingerprint_given, json_given;
-} o;
+	bool output_given, replace_given, name_given, fingerprint_given, json_given, run_given, as_given;
+} o = { .as = "learner" };
 
 static const struct opt table[] = {
 	{ 'o', "output", OPT_TEXT, &o.output, "NAME", "gen: write NAME.key and NAME.pub",
@@ -24,8 +29,12 @@ static const struct opt table[] = {
 	  .given = &o.replace_given },
 	{ 'f', "fingerprint", OPT_FLAG, &o.fingerprint, NULL, "show: print the fingerprint",
 	  .given = &o.fingerprint_given },
-	{ 'n', "name", OPT_TEXT, &o.name, "NAME", "trust: call the key NAME here",
+	{ 'n', "name", OPT_TEXT, &o.name, "NAME", "trust, admit: call the key NAME",
 	  .given = &o.name_given },
+	{ 'r', "run", OPT_TEXT, &o.run, "RUN", "admit, revoke, list: in a run directory",
+	  .given = &o.run_given },
+	{ 0, "as", OPT_TEXT, &o.as, "ROLE", "admit: as learner (the default), syncer or both",
+	  .given = &o.as_given },
 	{ 0, "json", OPT_FLAG, &o.json, NULL, "list: print a JSON object a line", .given = &o.json_given },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "own secret key, instead of $DL_KEY or the default" },
 	{ 'T', "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys, instead of $DL_TRUST or the default" },
@@ -40,10 +49,13 @@ static const char *const synopsis[] = {
 	"dl-key forget NAME...",
 	"dl-key revoke NAME...",
 	"dl-key list [--json]",
+	"dl-key admit -r RUN [--as ROLE] [-n NAME] FILE...",
+	"dl-key revoke -r RUN NAME...",
+	"dl-key list -r RUN [--json]",
 	NULL
 };
 static const struct opt_prog prog = {
-	"dl-key", "Makes and shows keys, and keeps the list of those that are trusted.", synopsis, table
+	"dl-key", "Makes and shows keys, and keeps the lists of those that are trusted, or part of a run.", synopsis, table
 };
 static struct say say;
 
@@ -158,6 +170,172 @@ static bool is_own(const struct trust *t, const char *who, char print[TRUST_PRIN
 	return named;
 }
 
+/* ---- in a run ---- */
+
+/* A run whose manifest is being changed by its owner. */
+struct change {
+	struct key owner;
+	struct trust trust;
+	struct manifest manifest;
+	struct lock lock;
+	bool changed;
+};
+
+static int change_begin(struct change *c)
+{
+	int rc;
+
+	*c = (struct change){ .lock = LOCK_INIT };
+	if ((rc = trust_signer(&c->owner, o.key, o.trust, &say)) < 0 ||
+		(rc = trust_load(&c->trust, o.trust, &c->owner)) < 0 ||
+		(rc = rundir_enter(o.run)) < 0 || (rc = lock_take(&c->lock, RUNDIR_MANIFEST)) < 0)
+		return rc;
+	rc = manifest_load(&c->manifest, &c->trust);
+	return rc < 0 ? err_at(rc, "%s", o.run) : 0;
+}
+
+/* All of it or nothing. */
+static int change_end(struct change *c, int rc)
+{
+	if (rc == 0 && c->changed && (rc = manifest_publish(&c->manifest, &c->owner)) == 0)
+		say_note(&say, "%s: its manifest has serial %" PRIu64 " now", o.run, c->manifest.serial);
+	lock_release(&c->lock);
+	manifest_release(&c->manifest);
+	trust_release(&c->trust);
+	key_wipe(&c->owner);
+	return rc;
+}
+
+static int admit_key(struct change *c, const struct key_pub *key, unsigned roles)
+{
+	char print[TRUST_PRINT];
+	int rc = manifest_admit(&c->manifest, key, roles);
+
+	if (rc < 0)
+		return rc;
+	c->changed |= rc == 0;
+	sig_fingerprint(print, &key->pub);
+	say_note(&say, "%s as %s: %s %s", rc ? "admitted already" : "admitted", role_name(roles), key->name,
+		print);
+	return 0;
+}
+
+/* The keys of all the files; those that come from standard input, too. */
+struct keys {
+	struct key_pub *v;
+	size_t n;
+};
+
+static int keys_add(struct keys *k, const char *path)
+{
+	struct key_pub *v, *all;
+	size_t n;
+	int rc = key_load_pubs(&v, &n, path);
+
+	if (rc < 0)
+		return rc;
+	all = realloc(k->v, (k->n + n) * sizeof *all);
+	if (all) {
+		k->v = all;
+		memcpy(all + k->n, v, n * sizeof *v);
+		k->n += n;
+	}
+	free(v);
+	return all ? 0 : err_nomem();
+}
+
+static int admit_keys(const struct keys *k, unsigned roles)
+{
+	struct change c;
+	int rc = change_begin(&c);
+
+	for (size_t i = 0; rc == 0 && i < k->n; i++)
+		rc = admit_key(&c, &k->v[i], roles);
+	return change_end(&c, rc);
+}
+
+static int admit(char **words, int n)
+{
+	struct keys k = { 0 };
+	unsigned roles;
+	int rc = o.name ? key_name_check("key", o.name) : 0;
+
+	if (!o.run)
+		return err_set(ERR_USAGE, "'admit' is for a run directory: give it with -r (dl-key trust is for "
+				"yourself)");
+	if (rc == 0 && role_parse(o.as, &roles) < 0)
+		rc = err_at(ERR_USAGE, "option --as");
+	for (int i = 0; rc == 0 && i < n; i++)
+		rc = keys_add(&k, words[i]);
+	if (rc == 0 && o.name && k.n > 1)
+		rc = err_set(ERR_USAGE, "--name is for one key, not for %zu", k.n);
+	if (rc == 0 && o.name)
+		snprintf(k.v[0].name, sizeof k.v[0].name, "%s", o.name);
+	if (rc == 0)
+		rc = admit_keys(&k, roles);
+	free(k.v);
+	return rc;
+}
+
+static int revoke_in_run(char **words, int n)
+{
+	struct change c;
+	int rc = change_begin(&c);
+
+	for (int i = 0; rc == 0 && i < n; i++) {
+		int again = manifest_revoke(&c.manifest, words[i]);
+
+		rc = again < 0 ? again : 0;
+		c.changed |= again == 0;
+		if (rc == 0)
+			say_note(&say, "%s: %s", again ? "revoked already" : "revoked", words[i]);
+	}
+	return change_end(&c, rc);
+}
+
+/* One who takes part, or did. */
+static void list_member(const char *name, const struct sig_public *key, const char *role, bool revoked)
+{
+	char print[TRUST_PRINT], code[64];
+
+	sig_fingerprint(print, key);
+	sig_base64(code, sizeof code, key->b, sizeof key->b);
+	if (o.json)
+		printf("{\"name\":\"%s\",\"fingerprint\":\"%s\",\"key\":\"%s\",\"role\":\"%s\",\"state\":\"%s\"}\n",
+			name, print, code, role, revoked ? "revoked" : "admitted");
+	else
+		printf("%-16s  %s  %s\n", name, print, revoked ? "revoked" : role);
+}
+
+static int list_run(void)
+{
+	struct manifest m = { 0 };
+	struct trust t = { 0 };
+	const char *owner = "owner";
+	int rc = trust_reader(&t, o.key, o.trust);
+
+	if (rc == 0)
+		rc = rundir_enter(o.run);
+	if (rc == 0 && (rc = manifest_load(&m, &t)) < 0)
+		rc = err_at(rc, "%s", o.run);
+	if (rc == 0)
+		rc = trust_judge(&t, &m.owner, &owner);
+	if (rc == 0 && !o.json)
+		printf("%-16s  %-32s  ROLE\n", "NAME", "FINGERPRINT");
+	if (rc == 0)
+		list_member(owner, &m.owner, "owner", false);
+	for (size_t i = 0; rc == 0 && i < m.members; i++) {
+		const struct member *a = &m.member[i];
+
+		list_member(a->key.name, &a->key.pub, a->roles ? role_name(a->roles) : "", a->revoked);
+	}
+	manifest_release(&m);
+	trust_release(&t);
+	return rc;
+}
+
+/* ---- here ---- */
+
 static int revoke_one(const char *dir, const char *who)
 {
 	char print[TRUST_PRINT];
@@ -177,7 +355,10 @@ static int revoke_one(const char *dir, const char *who)
 static int revoke(char **words, int n)
 {
 	struct buf dir = BUF_INIT;
-	int rc = trust_where(&dir, o.trust);
+	int rc = o.run ? revoke_in_run(words, n) : trust_where(&dir, o.trust);
+
+	if (o.run)
+		return rc;
 
 	for (int i = 0; rc == 0 && i < n; i++)
 		rc = revoke_one(dir.data, words[i]);
@@ -235,10 +416,13 @@ static int list(char **words, int n)
 {
 	struct trust t;
 	struct key own;
-	int rc = key_find(&own, o.key, &say);
+	int rc;
 
 	(void)words;
 	(void)n;
+	if (o.run)
+		return list_run();
+	rc = key_find(&own, o.key, &say);
 	if (rc == 0)
 		rc = trust_load(&t, o.trust, &own);
 	key_wipe(&own);
@@ -256,14 +440,15 @@ static const struct command {
 	const char *name;
 	int (*run)(char **words, int n);
 	int least, most;   /* words after the name */
-	const bool *takes[2]; /* the options that are for it alone */
+	const bool *takes[3]; /* the options that are not for all */
 } commands[] = {
 	{ "gen", generate, 0, 0, { &o.output_given, &o.replace_given } },
 	{ "show", show, 0, 1, { &o.fingerprint_given } },
 	{ "trust", trust, 1, INT_MAX, { &o.name_given } },
 	{ "forget", forget, 1, INT_MAX, { NULL } },
-	{ "revoke", revoke, 1, INT_MAX, { NULL } },
-	{ "list", list, 0, 0, { &o.json_given } },
+	{ "revoke", revoke, 1, INT_MAX, { &o.run_given } },
+	{ "list", list, 0, 0, { &o.json_given, &o.run_given } },
+	{ "admit", admit, 1, INT_MAX, { &o.run_given, &o.as_given, &o.name_given } },
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 
@@ -273,12 +458,12 @@ static int check_options(const struct command *c)
 	static const struct { const bool *given; const char *name; } special[] = {
 		{ &o.output_given, "--output" }, { &o.replace_given, "--replace" },
 		{ &o.fingerprint_given, "--fingerprint" }, { &o.name_given, "--name" },
-		{ &o.json_given, "--json" },
+		{ &o.json_given, "--json" }, { &o.run_given, "--run" }, { &o.as_given, "--as" },
 	};
 
 	for (size_t i = 0; i < sizeof special / sizeof special[0]; i++)
 		if (*special[i].given && c->takes[0] != special[i].given &&
-			c->takes[1] != special[i].given)
+			c->takes[1] != special[i].given && c->takes[2] != special[i].given)
 			return err_set(ERR_USAGE, "option %s is not for '%s'", special[i].name, c->name);
 	return 0;
 }
@@ -289,7 +474,7 @@ static int run(char **words, int n)
 	int rc;
 
 	if (n == 0)
-		return err_set(ERR_USAGE, "what to do? gen, show, trust, forget, revoke or list; see -h");
+		return err_set(ERR_USAGE, "what to do? gen, show, trust, forget, revoke, list or admit; see -h");
 	for (const struct command *c = commands; c < commands + COMMANDS; c++) {
 		if (strcmp(words[0], c->name) != 0)
 			continue;
@@ -305,7 +490,7 @@ static int run(char **words, int n)
 		return c->run(words + 1, n - 1);
 	}
 	say_escape(shown, sizeof shown, words[0]);
-	return err_set(ERR_USAGE, "'%s' is none of gen, show, trust, forget, revoke and list", shown);
+	return err_set(ERR_USAGE, "'%s' is none of gen, show, trust, forget, revoke, list and admit", shown);
 }
 
 int main(int argc, char **argv)

@@ -319,3 +319,132 @@ setup() {
 	expect_stderr_like '^dl-key: .*No space left'
 	expect_stdout fill
 }
+
+# ---- members of a run
+
+# a_run: a run of one's own, and the keys of others.
+a_run() {
+	printf '%s\n' 'd_model 16' 'layers 1' 'heads 2' 'ff 32' 'context 16' >my.conf
+	dl-init -r run -c my.conf -P 2
+	dl-key gen -o anna
+	dl-key gen -o bert
+}
+# serial: of the manifest.
+serial() {
+	dl-show run/manifest | sed -n 's/^  serial  *//p'
+}
+# role NAME: as list -r prints it.
+role() {
+	dl-key list -r run | sed -n "s/^$1  *[0-9a-f]*  //p"
+}
+
+@test "members are admitted, get other roles, and are revoked, each time with a new serial" {
+	a_run
+	[ "$(serial)" = 1 ]
+	run -0 --separate-stderr dl-key admit -r run anna.pub
+	expect_stdout ""
+	expect_no_stderr
+	[ "$(serial)" = 2 ]
+	[ "$(role anna)" = learner ]
+	run -0 --separate-stderr dl-key admit -v -r run anna.pub
+	expect_stderr_line '^dl-key: admitted already as learner: anna [0-9a-f]{32}$'
+	[ "$(serial)" = 2 ]
+	dl-key admit -r run --as both anna.pub
+	dl-key admit --run run --as syncer -n bert-2 - <bert.pub
+	[ "$(serial)" = 4 ]
+	[ "$(role anna)" = both ]
+	[ "$(role bert-2)" = syncer ]
+	run -0 --separate-stderr dl-key revoke -v -r run bert-2 "$(dl-key show -f anna.pub)"
+	expect_stderr_like 'run: its manifest has serial 5 now'
+	[ "$(role anna)" = revoked ]
+	dl-key revoke -r run anna
+	[ "$(serial)" = 5 ]
+	dl-show --verify run/manifest
+	expect_no_temporary run
+}
+
+@test "what was revoked in a run stays out; its name is free" {
+	a_run
+	dl-key admit -r run anna.pub
+	dl-key revoke -r run anna
+	run -3 --separate-stderr dl-key admit -r run anna.pub
+	expect_stderr_line "^dl-key: the key [0-9a-f]{32} of 'anna' is revoked in this run"
+	dl-key admit -r run -n anna bert.pub
+	[ "$(role anna)" = $'learner\nrevoked' ] || [ "$(role anna)" = $'revoked\nlearner' ]
+}
+
+@test "a name belongs to one key, a key has one name" {
+	a_run
+	dl-key admit -r run anna.pub
+	run -1 --separate-stderr dl-key admit -r run -n anna bert.pub
+	expect_stderr_line "^dl-key: another key takes part as 'anna': revoke that one first"
+	run -1 --separate-stderr dl-key admit -r run -n ann anna.pub
+	expect_stderr_line "^dl-key: the key [0-9a-f]{32} takes part already, as 'anna'$"
+	run -1 --separate-stderr dl-key revoke -r run anne
+	expect_stderr_line "^dl-key: nobody takes part as 'anne', did you mean 'anna'\?$"
+	run -1 --separate-stderr dl-key revoke -r run "$(dl-key show -f)"
+	expect_stderr_line "^dl-key: that is the owner's key"
+	[ "$(serial)" = 2 ]
+}
+
+@test "several are admitted together or not at all" {
+	a_run
+	cp bert.pub other.pub
+	dl-key gen -o new
+	sed -i 's/ new$/ anna/' new.pub
+	run -1 --separate-stderr dl-key admit -r run anna.pub bert.pub new.pub
+	expect_stderr_line "another key takes part as 'anna'"
+	[ "$(serial)" = 1 ]
+	dl-key admit -r run anna.pub bert.pub
+	[ "$(serial)" = 2 ]
+	[ "$(dl-key list -r run | wc -l)" -eq 4 ]
+}
+
+@test "the owner takes part without being admitted" {
+	a_run
+	dl-key show | dl-key admit -r run -
+	[ "$(serial)" = 1 ]
+	run -0 --separate-stderr dl-key list -r run --json
+	[ "${#lines[@]}" -eq 1 ]
+	expect_stdout_like '"role":"owner","state":"admitted"}$'
+}
+
+@test "nobody but the owner changes a run" {
+	a_run
+	own=$(dl-key show)
+	new_home
+	run -3 --separate-stderr dl-key admit -r run anna.pub
+	expect_stderr_line '^dl-key: .*manifest: signed by .* not trusted'
+	dl-key trust - <<<"$own"
+	run -3 --separate-stderr dl-key admit -r run anna.pub
+	expect_stderr_line '^dl-key: only the owner of the run may change who takes part, with the key '
+	dl-key list -r run
+	run -1 --separate-stderr dl-key list -r .
+	expect_stderr_line '^dl-key: \.: not a run directory, it has no manifest'
+}
+
+@test "a manifest that was tampered with is refused" {
+	a_run
+	flip_bit run/manifest 3000
+	run -3 --separate-stderr dl-key admit -r run anna.pub
+	expect_stderr_line '^dl-key: run: manifest: '
+	run -3 --separate-stderr dl-key list -r run
+	expect_stderr_line '^dl-key: run: manifest: '
+}
+
+@test "options of runs that make no sense are refused" {
+	a_run
+	run -2 --separate-stderr dl-key admit anna.pub
+	expect_stderr_line "^dl-key: 'admit' is for a run directory: give it with -r"
+	run -2 --separate-stderr dl-key admit -r run
+	expect_stderr_line "^dl-key: 'admit' needs to know which"
+	run -2 --separate-stderr dl-key admit -r run --as king anna.pub
+	expect_stderr_line "^dl-key: option --as: 'king' is not learner, syncer or both$"
+	run -2 --separate-stderr dl-key admit -r run -n x anna.pub bert.pub
+	expect_stderr_line '^dl-key: --name is for one key'
+	run -2 --separate-stderr dl-key trust -r run anna.pub
+	expect_stderr_line "^dl-key: option --run is not for 'trust'$"
+	run -2 --separate-stderr dl-key revoke --as both anna
+	expect_stderr_line "^dl-key: option --as is not for 'revoke'$"
+	[ "$(serial)" = 1 ]
+}
