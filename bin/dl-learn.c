@@ -1,7 +1,8 @@
 /*
- * dl-learn - checkpoint in, inner steps, delta out.
+ * dl-learn - checkpoint in, inner steps, delta out; or a learner of a run directory.
  */
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,6 +18,8 @@
 #include "io/output.h"
 #include "io/wake.h"
 #include "round/learner.h"
+#include "round/learner_run.h"
+#include "round/rundir.h"
 
 #define STEPS_MAX 1e12
 #define SAVE_EVERY 60 /* seconds */
@@ -25,18 +28,18 @@ static struct {
 	struct learner_conf learner;
 	const char *ckpt, *shard, *out; /* out NULL: standard output */
 	const char *encoding, *key, *trust;
-	uint64_t threads;
+	const char *run, *adopt; /* run NULL: a filter */
+	uint64_t threads, max_stale;
 	bool quiet, verbose;
 } o = {
 	.learner = { .stop = wake_requested },
-	.ckpt = "-",
-	.encoding = "f32r",
 };
 
 static const struct opt table[] = {
 	{ 'n', "steps", OPT_U64, &o.learner.steps, "STEPS",
-		"inner steps to run, counted from the checkpoint", .min = 1, .max = STEPS_MAX },
+		"inner steps to run, counted from the checkpoint (with -r: from now)", .min = 1, .max = STEPS_MAX },
 	{ 'd', "data", OPT_TEXT, &o.shard, "SHARD", "what to train on, made by dl-data" },
+	{ 'r', "run", OPT_TEXT, &o.run, "RUN", "be a learner of this run directory" },
 	{ 's', "state", OPT_TEXT, &o.learner.state, "STATE",
 		"keep optimizer moments and place in the data here" },
 	{ 'B', "batch", OPT_U64, &o.learner.batch, "N", "samples a step (the checkpoint's)",
@@ -52,12 +55,17 @@ static const struct opt table[] = {
 	{ 'i', "id", OPT_TEXT, &o.learner.name, "NAME",
 		"name of this learner (from key and shard)" },
 	{ 'e', "encoding", OPT_TEXT, &o.encoding, "ENC",
-		"of the delta: f32r (exact), f32 or bf16" },
+		"of deltas: f32r (exact), f32 or bf16 (f32r; with -r what the run says)" },
 	{ 'o', "output", OPT_TEXT, &o.out, "FILE",
 		"write the delta here instead of standard output" },
 	{ 0, "save-every", OPT_SECONDS, &o.learner.save_every, "TIME",
 		"save the state under way (60s)" },
 	{ 0, "metrics", OPT_TEXT, &o.learner.metrics, "FILE", "append a line of numbers a step" },
+	{ 0, "adopt", OPT_TEXT, &o.adopt, "RULE",
+		"with -r: overwrite, rebase or mix:A (what the run says)" },
+	{ 0, "max-stale", OPT_U64, &o.max_stale, "N",
+		"with -r: own steps without a sign of a syncer, then stop (20 H)",
+		.min = 1, .max = STEPS_MAX },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "secret key to sign with" },
 	{ 0, "trust", OPT_TEXT, &o.trust, "PATH",
 		"trusted keys, instead of $DL_TRUST or the default" },
@@ -70,10 +78,14 @@ static const char *const synopsis[] = {
 		"[-i NAME] [-e ENC] [-o FILE] [--save-every TIME] [--metrics FILE] [-k FILE] "
 		"[--trust PATH] [CKPT] > DELTA",
 	"dl-learn --for TIME -d SHARD ... [CKPT] > DELTA",
+	"dl-learn -r RUN -d SHARD [-i NAME] [-n STEPS] [-B N] [-T N] [-j N] [--lr X] [--for TIME] "
+		"[--adopt RULE] [-e ENC] [--max-stale N] [--save-every TIME] [--metrics FILE] "
+		"[-k FILE] [--trust PATH]",
 	NULL
 };
 static const struct opt_prog prog = {
-	"dl-learn", "Trains from a checkpoint on a shard and writes the delta.", synopsis, table
+	"dl-learn", "Trains on a shard: from a checkpoint to a delta, or as a learner of a run directory.",
+	synopsis, table
 };
 static struct say say;
 
@@ -86,23 +98,54 @@ struct work {
 	struct frame_reader *ckpt;
 	int ckpt_fd;
 	struct learner *learner;
+	struct learner_run *member; /* of a run directory */
+	char *metrics;              /* path of the table seen from anywhere */
 };
+
+static int parse_encoding(void)
+{
+	const char *text = o.encoding ? o.encoding : "f32r";
+
+	if (encoding_parse(text, &o.learner.encoding) < 0 || o.learner.encoding == ENC_PLAIN)
+		return err_set(ERR_USAGE, "option --encoding: '%s' is not f32r, f32 or bf16", text);
+	return 0;
+}
+
+/* What goes with a run directory only, and what does not go with one. */
+static int check_mode(char **words, int n)
+{
+	const struct learner_conf *c = &o.learner;
+
+	if (!o.run && (o.adopt || o.max_stale))
+		return err_set(ERR_USAGE, "option --%s goes with -r RUN", o.adopt ? "adopt" : "max-stale");
+	if (!o.run)
+		return 0;
+	if (n)
+		return err_set(ERR_USAGE, "-r RUN takes no checkpoint: '%s'", words[0]);
+	if (c->state || o.out)
+		return err_set(ERR_USAGE, "option -%c does not go with -r RUN, where state and deltas "
+			"have their places", c->state ? 's' : 'o');
+	return 0;
+}
 
 static int check_options(char **words, int n)
 {
 	struct learner_conf *c = &o.learner;
+	int rc;
 
+	if ((rc = check_mode(words, n)) < 0)
+		return rc;
 	if (n > 1)
 		return err_set(ERR_USAGE, "one checkpoint at a time, not '%s' too", words[1]);
-	if (n == 1)
-		o.ckpt = words[0];
-	if (!c->steps && !(c->seconds > 0))
+	o.ckpt = n == 1 ? words[0] : "-";
+	if (!c->steps && !(c->seconds > 0) && !o.run)
 		return err_set(ERR_USAGE, "how long? give -n STEPS, --for TIME or both");
 	if (!o.shard)
 		return err_set(ERR_USAGE, "train on what? give -d SHARD");
-	if ((c->state && !*c->state) || (o.out && !*o.out) || (c->metrics && !*c->metrics))
+	if ((c->state && !*c->state) || (o.out && !*o.out) || (c->metrics && !*c->metrics) ||
+		(o.run && !*o.run))
 		return err_set(ERR_USAGE, "the name of a file is empty");
-	if (c->save_every > 0 && !c->state)
+	if (c->save_every > 0 && !c->state && !o.run)
 		return err_set(ERR_USAGE, "option --save-every goes with -s STATE");
 	if (!(c->save_every > 0))
 		c->save_every = SAVE_EVERY;
@@ -110,10 +153,7 @@ static int check_options(char **words, int n)
 		c->steps = UINT64_MAX;
 	if (o.out && strcmp(o.out, "-") == 0)
 		o.out = NULL;
-	if (encoding_parse(o.encoding, &c->encoding) < 0 || c->encoding == ENC_PLAIN)
-		return err_set(ERR_USAGE, "option --encoding: '%s' is not f32r, f32 or bf16",
-			o.encoding);
-	return 0;
+	return parse_encoding();
 }
 
 /* A file to be written, under whatever name, is none of the others. */
@@ -149,7 +189,7 @@ static int check_outputs(const struct work *w)
 	return rc;
 }
 
-static int open_inputs(struct work *w)
+static int open_common(struct work *w)
 {
 	int rc;
 
@@ -157,7 +197,14 @@ static int open_inputs(struct work *w)
 		return rc;
 	if ((rc = trust_load(&w->trust, o.trust, &w->key)) < 0)
 		return rc;
-	if ((rc = pool_open(&w->pool, o.threads ? (int)o.threads : pool_cpus())) < 0)
+	return pool_open(&w->pool, o.threads ? (int)o.threads : pool_cpus());
+}
+
+static int open_inputs(struct work *w)
+{
+	int rc;
+
+	if ((rc = open_common(w)) < 0)
 		return rc;
 	if ((rc = fd_open_in(o.ckpt, &w->ckpt_fd)) < 0)
 		return rc;
@@ -213,9 +260,58 @@ static int learn(struct work *w)
 	return rc < 0 ? rc : finish(w);
 }
 
+/* ---- in a run directory ---- */
+
+static int member_conf(struct learner_run_conf *c)
+{
+	const struct learner_conf *f = &o.learner;
+
+	*c = (struct learner_run_conf){ .name = f->name, .steps = f->steps, .seconds = f->seconds,
+		.batch = f->batch, .context = f->context, .lr = f->lr, .encoded = o.encoding,
+		.encoding = f->encoding, .adopting = o.adopt, .max_stale = o.max_stale,
+		.save_every = f->save_every, .stop = f->stop };
+	return o.adopt ? adopt_parse(o.adopt, &c->adopt) : 0;
+}
+
+/* Paths of the user's count from where the program was started; then the run directory is entered. */
+static int enter(struct work *w)
+{
+	int rc;
+
+	if ((rc = open_common(w)) < 0)
+		return rc;
+	if ((rc = shard_open(&w->shard, o.shard, &w->trust)) < 0)
+		return rc;
+	if (o.learner.metrics && (rc = check_apart(o.learner.metrics, "metrics")) < 0)
+		return rc;
+	if (o.learner.metrics && (rc = rundir_absolute(o.learner.metrics, &w->metrics)) < 0)
+		return rc;
+	return rundir_enter(o.run);
+}
+
+static int take_part(struct work *w)
+{
+	struct learner_run_conf c;
+	int rc;
+
+	if ((rc = member_conf(&c)) < 0)
+		return rc;
+	if ((rc = enter(w)) < 0)
+		return rc;
+	c.metrics = w->metrics;
+	if ((rc = wake_catch()) < 0)
+		return rc;
+	signal(SIGPIPE, SIG_IGN);
+	rc = learner_run_open(&w->member, &c, w->shard, &w->key, &w->trust, w->pool,
+		clock_monotonic(), &say);
+	return rc < 0 ? rc : learner_run_train(w->member);
+}
+
 static void release(struct work *w)
 {
 	learner_close(w->learner);
+	learner_run_close(w->member);
+	free(w->metrics);
 	frame_reader_free(w->ckpt);
 	shard_close(w->shard);
 	if (w->ckpt_fd >= 0)
@@ -237,7 +333,7 @@ int main(int argc, char **argv)
 	if (rc == 0)
 		rc = check_options(words, n);
 	if (rc == 0)
-		rc = learn(&w);
+		rc = o.run ? take_part(&w) : learn(&w);
 	release(&w);
 	return rc < 0 ? say_error(&say, rc) : 0;
 }

@@ -156,8 +156,6 @@ void desk_row(struct desk *d, const struct metrics_row *row)
 {
 	if (d->rows < DESK_ROWS)
 		d->row[d->rows++] = *row;
-	else
-		d->rows_lost++;
 }
 
 bool desk_busy(const struct desk *d)

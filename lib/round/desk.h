@@ -55,6 +55,7 @@ struct desk {
 	struct head head;      /* the newest */
 	uint64_t heads;        /* how many have been seen */
 	struct desk_slot slot[DESK_SLOTS];
+	uint64_t target_steps; /* of the manifest; 0: none */
 	bool mute;             /* answers can't be written just now: take no snapshots */
 	struct err_note end;   /* code not 0: stop, and why */
 	struct desk_note note[DESK_NOTES]; /* (notes) words for people */
@@ -64,9 +65,10 @@ struct desk {
 	digest *base;          /* (P) versions it trains from */
 	struct desk_answer *answer; /* (P) */
 	enum desk_job saving;
+	struct err_note saved; /* how it went, when it is done or has failed */
 	struct run_state state;
 	struct metrics_row row[DESK_ROWS]; /* (rows) for the table of metrics */
-	size_t rows, rows_lost;
+	size_t rows;
 };
 
 int desk_open(struct desk *d, const struct fragments *cut, const struct tensors *layout) ERR_MUST;
@@ -81,7 +83,7 @@ void desk_close(struct desk *d); /* also after a failed desk_open */
 bool desk_exchange(struct desk *d, struct replica *r, const char *learner, uint64_t cursor);
 /* A snapshot of everything for the state, when the last one is written. */
 bool desk_post_state(struct desk *d, const struct replica *r, const struct trainer *t);
-void desk_row(struct desk *d, const struct metrics_row *row);
+void desk_row(struct desk *d, const struct metrics_row *row); /* dropped when there is no room */
 /* Is there an answer or a state that the courier still has to write? */
 bool desk_busy(const struct desk *d);
 

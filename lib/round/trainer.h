@@ -47,8 +47,8 @@ void trainer_close(struct trainer *t);
 uint64_t trainer_tokens(const struct trainer *t); /* of one step */
 /*
  * The step that begins at global step `step`, at the learning rate that belongs to it. Fills loss, lr,
- * grad_norm and the load of the experts of the row. ERR_DATA, naming the step, when loss or gradient is not finite: parameters,
- * moments and `updates` are then as before.
+ * grad_norm and the load of the experts of the row. ERR_DATA, naming the step, when loss or gradient is
+ * not finite: parameters, moments and `updates` are then as before.
  */
 int trainer_step(struct trainer *t, uint64_t step, struct metrics_row *row) ERR_MUST;
 
