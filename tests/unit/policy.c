@@ -672,6 +672,33 @@ static void test_median(void)
 	}
 }
 
+/* The worked example of dl-sync(1). */
+static void test_example(void)
+{
+	static const struct {
+		unsigned learners, quorum, overlap;
+		double interval, answers, open;
+	} cases[] = {
+		{ 4, 1, 2, 24, 4, 1.1 }, /* 1.2 at most */
+		{ 5, 1, 2, 24, 4.6, 1.6 },
+		{ 5, 5, 2, 36, 5, 2 },
+		{ 5, 5, 4, 24, 5, 1.9 },
+	};
+
+	for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct sim s = new_sim(24, cases[i].overlap, 24 * 40);
+
+		equal_learners(&s, cases[i].learners, 1, 0.1);
+		s.c.quorum = cases[i].quorum;
+		s.l[4].step = 3.01;
+		s.merge = 0.1;
+		sim_run(&s);
+		check_pace(&s, cases[i].interval, 0.02, "example");
+		CHECK(fabs(answers_of(&s) - cases[i].answers) < 0.1);
+		CHECK_NEAR(s.overlap, cases[i].open, 0.1);
+	}
+}
+
 /* ---- odd times, and order ---- */
 
 static void test_odd_times(void)
@@ -785,6 +812,7 @@ int main(void)
 	test_invitations();
 	test_refusals();
 	test_the_end();
+	test_example();
 	test_stall();
 	test_stall_of_the_dead();
 	test_averages();
