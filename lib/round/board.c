@@ -177,8 +177,8 @@ static int put_fragments(struct buf *out, const struct view *v, int columns, siz
 static int put_calls(struct buf *out, const struct view *v)
 {
 	char time[32];
-	int rc = buf_fmt(out, "\n%-12s %-9s %7s %9s %8s  %s\n", "OPEN ROUND", "FRAGMENT", "VERSION", "OPEN FOR", "ANSWERS",
-			 "WAITS FOR");
+	int rc = buf_fmt(out, "\n%-12s %-9s %7s %9s %8s  %s\n", "OPEN ROUND", "FRAGMENT", "VERSION", "OPEN FOR",
+			 "ANSWERS", "WAITS FOR");
 
 	for (size_t i = 0; rc == 0 && i < v->calls; i++) {
 		const struct view_call *c = &v->call[i];

@@ -1,0 +1,311 @@
+#include "round/dataset.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "form/shard.h"
+#include "io/dir.h"
+#include "io/fd.h"
+#include "io/proc.h"
+#include "io/tool.h"
+
+#define DIRECTORY "data"
+#define WHOLE DIRECTORY "/corpus.tok"
+#define STEM DIRECTORY "/corpus"
+#define HOLDOUT "0.05"
+#define BLOCK_MOST 8192
+#define BLOCK_LEAST 64
+#define BLOCKS 400      /* there should be so many to be dealt out */
+#define PORTION 16384   /* tokens compared at a time */
+#define WORDS 24
+
+/* Verses without their places. */
+static const char *const print_bible[] = { "bible", "-f", "gen1:1-rev22:21", NULL };
+static const char *const strip_places[] = { "sed", "s/^[^ ]* //", NULL };
+
+struct words {
+	const char *v[WORDS];
+	size_t n;
+};
+
+static void add(struct words *w, const char *word)
+{
+	w->v[w->n++] = word; /* the one behind it is NULL: there is room for all that is ever added */
+}
+
+/* dl-data and the key to sign with. */
+static void begin(struct words *w, const char *key)
+{
+	*w = (struct words){ .n = 0 };
+	add(w, "dl-data");
+	if (key) {
+		add(w, "-k");
+		add(w, key);
+	}
+}
+
+char *dataset_part(char to[DATASET_PATH], unsigned learners, unsigned learner)
+{
+	snprintf(to, DATASET_PATH, DIRECTORY "/%u.%u.tok", learners, learner);
+	return to;
+}
+
+char *dataset_valid(char to[DATASET_PATH], unsigned learners)
+{
+	snprintf(to, DATASET_PATH, DIRECTORY "/%u.valid.tok", learners);
+	return to;
+}
+
+static bool is_shard(const char *path)
+{
+	size_t n = strlen(path);
+
+	return n > 4 && strcmp(path + n - 4, ".tok") == 0;
+}
+
+int dataset_check(const char *corpus)
+{
+	char *path;
+	int fd, rc;
+
+	if (!corpus) {
+		rc = proc_find(&path, print_bible[0]);
+		if (rc == ERR_IO)
+			return err_set(ERR_USAGE, "no data: give --corpus FILE, or install the default corpus with "
+				       "apt-get install bible-kjv");
+		free(path);
+		return rc;
+	}
+	if (strcmp(corpus, "-") == 0)
+		return 0;
+	rc = fd_open_in(corpus, &fd);
+	if (rc == 0)
+		close(fd);
+	return rc;
+}
+
+/* ---- the corpus as one shard ---- */
+
+static int pack_default(const char *key)
+{
+	struct words data;
+	const char *const *all[] = { print_bible, strip_places, data.v };
+
+	begin(&data, key);
+	add(&data, "-o");
+	add(&data, STEM);
+	return tool_pipe(all, 3, -1, -1);
+}
+
+static int pack_text(const char *corpus, const char *key)
+{
+	struct words data;
+	int fd, rc = fd_open_in(corpus, &fd);
+
+	if (rc < 0)
+		return rc;
+	begin(&data, key);
+	add(&data, "-o");
+	add(&data, STEM);
+	rc = tool_run(data.v, fd, -1);
+	close(fd);
+	return rc;
+}
+
+/* What a pipe from dl-data -d to another dl-data needs to keep ids ids. */
+struct ids {
+	char vocab[32], bytes[32];
+};
+static void add_ids(struct words *w, struct ids *ids, const struct shard_info *info)
+{
+	if (info->vocab <= 256) /* bytes */
+		return;
+	snprintf(ids->vocab, sizeof ids->vocab, "%" PRIu32, info->vocab);
+	snprintf(ids->bytes, sizeof ids->bytes, "%" PRIu64, info->bytes);
+	add(w, "--ids");
+	add(w, "--vocab");
+	add(w, ids->vocab);
+	if (info->bytes) {
+		add(w, "--bytes");
+		add(w, ids->bytes);
+	}
+}
+
+static int shard_facts(struct shard_info *info, const char *path, const struct trust *trust)
+{
+	struct shard *s;
+	int rc = shard_open(&s, path, trust);
+
+	if (rc < 0)
+		return rc;
+	*info = *shard_info(s);
+	shard_close(s);
+	return 0;
+}
+
+static int pack_shard(const char *corpus, const char *key, const struct trust *trust)
+{
+	struct words unpack, data;
+	const char *const *all[] = { unpack.v, data.v };
+	struct shard_info info;
+	struct ids ids;
+	int rc = shard_facts(&info, corpus, trust);
+
+	if (rc < 0)
+		return rc;
+	begin(&unpack, key);
+	add(&unpack, "-d");
+	add(&unpack, corpus);
+	begin(&data, key);
+	add_ids(&data, &ids, &info);
+	add(&data, "-o");
+	add(&data, STEM);
+	return tool_pipe(all, 2, -1, -1);
+}
+
+static int pack(const char *corpus, const char *key, const struct trust *trust)
+{
+	if (!corpus)
+		return pack_default(key);
+	if (is_shard(corpus))
+		return pack_shard(corpus, key, trust);
+	return pack_text(corpus, key);
+}
+
+/* ---- is it the same one? ---- */
+
+static int other(const char *corpus)
+{
+	return err_set(ERR_USAGE, "--corpus %s: the run has another one, in " WHOLE, fd_name(corpus));
+}
+
+static int compare_text(struct shard *s, const char *corpus)
+{
+	uint64_t left = shard_info(s)->tokens, at = 0;
+	uint32_t id[PORTION];
+	unsigned char byte[PORTION];
+	int fd, rc = fd_open_in(corpus, &fd);
+
+	if (rc < 0)
+		return rc;
+	if (shard_info(s)->vocab != 256)
+		rc = other(corpus);
+	while (rc == 0) {
+		size_t n = left < PORTION ? (size_t)left : PORTION;
+		ssize_t got = fd_read(fd, byte, n ? n : 1); /* at the end there must be nothing more */
+
+		if (got != (ssize_t)n)
+			rc = got < 0 ? (int)got : other(corpus);
+		if (rc < 0 || n == 0)
+			break;
+		rc = shard_read(s, id, at, n);
+		for (size_t i = 0; rc == 0 && i < n; i++)
+			if (id[i] != byte[i])
+				rc = other(corpus);
+		at += n;
+		left -= n;
+	}
+	close(fd);
+	return rc;
+}
+
+static int compare_shard(struct shard *s, const char *corpus, const struct trust *trust)
+{
+	uint64_t left = shard_info(s)->tokens;
+	uint32_t a[PORTION], b[PORTION];
+	struct shard *t;
+	int rc = shard_open(&t, corpus, trust);
+
+	if (rc < 0)
+		return rc;
+	if (shard_info(t)->tokens != left || (shard_info(t)->vocab > 256 ? shard_info(t)->vocab : 256) !=
+	    shard_info(s)->vocab)
+		rc = other(corpus);
+	for (uint64_t at = 0, n; rc == 0 && left > 0; at += n, left -= n) {
+		n = left < PORTION ? left : PORTION;
+		rc = shard_read(s, a, at, (size_t)n);
+		if (rc == 0)
+			rc = shard_read(t, b, at, (size_t)n);
+		if (rc == 0 && memcmp(a, b, (size_t)n * sizeof *a) != 0)
+			rc = other(corpus);
+	}
+	shard_close(t);
+	return rc;
+}
+
+static int compare(const char *corpus, const struct trust *trust)
+{
+	struct shard *s;
+	int rc = shard_open(&s, WHOLE, trust);
+
+	if (rc == 0)
+		rc = is_shard(corpus) ? compare_shard(s, corpus, trust) : compare_text(s, corpus);
+	shard_close(s);
+	return rc;
+}
+
+/* ---- the split ---- */
+
+static bool is_split(unsigned learners)
+{
+	char path[DATASET_PATH];
+
+	for (unsigned k = 0; k < learners; k++)
+		if (access(dataset_part(path, learners, k), F_OK) < 0)
+			return false;
+	return access(dataset_valid(path, learners), F_OK) == 0;
+}
+
+/* The same for every number of learners: so what is held out stays held out. */
+static uint64_t block_of(uint64_t tokens)
+{
+	uint64_t block = BLOCK_MOST;
+
+	while (block > BLOCK_LEAST && tokens / block < BLOCKS)
+		block /= 2;
+	return block;
+}
+
+static int split(unsigned learners, const char *key, const struct trust *trust)
+{
+	char parts[32], block[32], stem[DATASET_PATH];
+	struct words unpack, data;
+	const char *const *all[] = { unpack.v, data.v };
+	struct shard_info info;
+	struct ids ids;
+	int rc = shard_facts(&info, WHOLE, trust);
+
+	if (rc < 0)
+		return rc;
+	snprintf(parts, sizeof parts, "%u", learners);
+	snprintf(stem, sizeof stem, DIRECTORY "/%u", learners);
+	snprintf(block, sizeof block, "%" PRIu64, block_of(info.tokens));
+	begin(&unpack, key);
+	add(&unpack, "-d");
+	add(&unpack, WHOLE);
+	begin(&data, key);
+	add_ids(&data, &ids, &info);
+	for (const char *const *w = (const char *const[]){ "--split", parts, "--holdout", HOLDOUT, "--block",
+			block, "-o", stem, NULL }; *w; w++)
+		add(&data, *w);
+	return tool_pipe(all, 2, -1, -1);
+}
+
+int dataset_make(const char *corpus, unsigned learners, const char *key, const struct trust *trust)
+{
+	int rc = dir_make(DIRECTORY, 0777);
+
+	if (rc < 0)
+		return rc;
+	if (access(WHOLE, F_OK) < 0)
+		rc = pack(corpus, key, trust);
+	else if (corpus)
+		rc = compare(corpus, trust);
+	if (rc == 0 && !is_split(learners))
+		rc = split(learners, key, trust);
+	return rc;
+}

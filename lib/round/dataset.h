@@ -1,0 +1,35 @@
+/*
+ * dataset - the data of a run on one machine, in its run directory: the corpus as one shard, and its split
+ * among a number of learners, made when that number is first wanted.
+ *
+ *     data/corpus.tok       all of it
+ *     data/M.K.tok          the part of learner K of M, from 0
+ *     data/M.valid.tok      every 20th block, held out: the same one for every M
+ *
+ * The work is done by dl-data. The run directory has been entered (rundir.h). Nobody but dl-run, which
+ * has one process at a time in a run directory, writes there.
+ */
+#ifndef DATASET_H
+#define DATASET_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "form/trust.h"
+
+#define DATASET_PATH 64
+
+/* Could a corpus be had? ERR_USAGE that says what to do when there is neither a file nor the default one;
+ * before the run directory is entered. */
+int dataset_check(const char *corpus) ERR_MUST;
+/*
+ * Makes what is missing. corpus: a file of text or a shard (named *.tok), "-" for standard input, NULL for
+ * the default one: what bible(1) prints. When the corpus is there, a file that is another one is ERR_USAGE.
+ * `key` is passed to dl-data, NULL for none.
+ */
+int dataset_make(const char *corpus, unsigned learners, const char *key, const struct trust *trust)
+	ERR_MUST;
+char *dataset_part(char to[DATASET_PATH], unsigned learners, unsigned learner);
+char *dataset_valid(char to[DATASET_PATH], unsigned learners);
+
+#endif
