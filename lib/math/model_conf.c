@@ -5,6 +5,9 @@
 
 #include "base/rng.h"
 
+/* Of all layers together: a few words of a header must not make a table of millions of tensors. */
+enum { EXPERTS_MOST = 1 << 16 };
+
 const char *const model_keys[] = { "vocab", "d_model", "layers", "heads", "kv_heads", "head_dim",
 	"ff", "context", "tied", "rope_theta", "norm_eps", "init_std", "experts",
 	"experts_per_token", "router_aux_loss_coef", NULL };
@@ -108,6 +111,9 @@ static int read_experts(struct model_conf *c, const struct conf *from)
 	if (c->experts && c->experts_per_token > c->experts)
 		return err_set(ERR_DATA, "experts_per_token %u is more than experts %u",
 			c->experts_per_token, c->experts);
+	if (c->experts > EXPERTS_MOST / c->layers)
+		return err_set(ERR_DATA, "%u layers of experts %u: at most %d experts in all",
+			c->layers, c->experts, EXPERTS_MOST);
 	if (c->experts == 0) {
 		c->experts_per_token = 0;
 		c->router_aux_loss_coef = 0;

@@ -102,6 +102,9 @@ static void contradictions_are_named(void)
 	CHECK(read_text(&c, "d_model 96\nlayers 2\nheads 6\nexperts 4\nexperts_per_token 0\n") ==
 		ERR_DATA);
 	CHECK_SAYS("experts_per_token");
+	CHECK(read_text(&c, "d_model 96\nlayers 64\nheads 6\nexperts 1025\n") == ERR_DATA);
+	CHECK_SAYS("64 layers of experts 1025: at most 65536 experts in all");
+	CHECK(read_text(&c, "d_model 96\nlayers 64\nheads 6\nexperts 1024\n") == 0);
 	CHECK(read_text(&c, "d_model 96\nlayers 0\nheads 6\n") == ERR_DATA);
 	CHECK_SAYS("layers");
 	CHECK(read_text(&c, "d_model 96\nlayers 2\nheads 6\ncontext 99999999\n") == ERR_DATA);
