@@ -505,6 +505,20 @@ static uint64_t younger(const struct learner *l, unsigned p, uint64_t *trained)
 	return tokens;
 }
 
+/* The least it must have trained, by its answers. */
+static uint64_t answered_at_least(const struct learner *l, unsigned fragments)
+{
+	uint64_t most = 0;
+
+	for (unsigned p = 0; p < fragments; p++) {
+		const struct account *a = &l->account[p];
+
+		if (a->merged + a->refused + a->open > most)
+			most = a->merged + a->refused + a->open;
+	}
+	return most;
+}
+
 /* The largest count that any of its answers tells. */
 static uint64_t farthest(const struct learner *l, unsigned fragments)
 {
@@ -576,8 +590,10 @@ int books_learner(const struct books *b, size_t i, struct books_learner *out)
 			return rc;
 		(void)younger(l, p, &trained);
 	}
-	if (!l->beat)
-		trained = far;
+	if (!l->beat) {
+		trained = answered_at_least(l, b->fragments);
+		trained = far > trained ? far : trained;
+	}
 	for (unsigned p = 0; p < b->fragments; p++) {
 		const struct account *a = &l->account[p];
 		uint64_t none = 0, answered = a->merged + a->refused + a->open;

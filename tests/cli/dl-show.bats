@@ -212,6 +212,11 @@ setup() {
 	run -2 dl-show --verify --json a.ckpt
 	run -2 dl-show --verify --diff a.ckpt b.ckpt
 	run -2 dl-show -j 0 a.ckpt
+	run -2 --separate-stderr dl-show --tape
+	expect_stderr_line '^dl-show: --tape is of one run directory, not 0$'
+	run -2 dl-show --tape a b
+	run -2 dl-show --tape --ledger a
+	run -2 dl-show --why --json a
 	run -2 --separate-stderr dl-show - -
 	expect_stderr_line 'standard input can be read only once$'
 }
@@ -219,7 +224,7 @@ setup() {
 @test "directories, dead FIFOs and strange names are told apart" {
 	mkdir dir
 	run -1 --separate-stderr dl-show dir
-	expect_stderr_line '^dl-show: dir: is a directory$'
+	expect_stderr_line '^dl-show: dir: not a run directory, it has no manifest'
 	printf 'text' >$'new\nline'
 	run -1 --separate-stderr dl-show $'new\nline'
 	expect_stderr_line '^dl-show: new\\nline: not a dl file$'
@@ -237,4 +242,175 @@ setup() {
 	run -0 --separate-stderr dl-show evil.ckpt
 	expect_stdout_like '  name +a\\xe2'
 	[[ $output != *$'\342\200\256'* && $output != *$'\302\233'* ]]
+}
+
+# ---- run directories: what a syncer and two learners would have left
+
+a_run() {
+	dl-init -r RUN -c tiny -P 2
+	dl-scribe RUN <<-'END'
+		tape 0 epoch epoch=1 after=0 syncer=abc
+		tape 0.5 join learner=a key=x incarnation=1
+		tape 1 call round=1 fragment=f000 version=0 invited=* steps=24
+		tape 2 answer round=1 fragment=f000 learner=a id=IDa incarnation=1 steps=5 tokens=500 trained=500 step=5 loss=2.5
+		tape 3 merge round=1 fragment=f000 version=1 base=IDb rule=rda outer_lr=0.7 step=5 answers=a:IDa:1:0.25
+		tape 3.25 publish round=1 fragment=f000 version=1 id=IDc content=IDd outer=IDe
+		head running
+		tape 4 refuse round=1 fragment=f000 learner=b id=IDz verdict=late tokens=70 why=late
+		beat a 700 500 50 1
+		beat b 70 70 0 1
+	END
+}
+
+@test "--tape prints the tape as aligned text, beyond what the head knows" {
+	a_run
+	run -0 --separate-stderr dl-show --tape RUN
+	expect_no_stderr
+	[ "${#lines[@]}" -eq 7 ]
+	[ "${lines[0]}" = '     1      0.000  epoch      epoch=1 after=0 syncer=abc' ]
+	[ "${lines[4]}" = '     5      3.000  merge      round=1 fragment=f000 version=1 base=0000000000000000 '"$(:
+		)"'rule=rda outer_lr=0.7 step=5 answers=a:0000000000000000:1:0.25' ]
+	run -0 --separate-stderr dl-show -v --verify RUN
+	expect_stdout ""
+	expect_stderr_line '^dl-show: RUN: tape intact, 7 lines$'
+}
+
+@test "--tape --json is one object a line, with whole identities" {
+	command -v python3 >/dev/null || skip "no python3"
+	a_run
+	dl-show --tape --json RUN >out
+	run -0 python3 - out <<-'END'
+		import json, sys
+		lines = [json.loads(x) for x in open(sys.argv[1])]
+		assert [x["number"] for x in lines] == [1, 2, 3, 4, 5, 6, 7]
+		assert lines[3] == {"number": 4, "epoch": 1, "seconds": 2, "kind": "answer", "round": 1,
+			"fragment": "f000", "learner": "a", "id": "0" * 62 + "61", "incarnation": 1, "steps": 5,
+			"tokens": 500, "trained": 500, "step": 5, "loss": 2.5}, lines[3]
+		assert lines[4]["answers"] == [{"learner": "a", "id": "0" * 62 + "61", "share": 1, "norm": 0.25}]
+	END
+}
+
+@test "a tape that was altered or cut is status 3, and printed up to there" {
+	a_run
+	cp -r RUN OTHER
+	sed -i '4s/tokens=500/tokens=501/' OTHER/syncer/tape.1
+	run -3 --separate-stderr dl-show --tape OTHER
+	[ "${#lines[@]}" -eq 3 ]
+	expect_stderr_line '^dl-show: OTHER: syncer/tape\.1: line 4: hash does not match'
+	run -3 dl-show --ledger OTHER
+	run -3 dl-show --verify OTHER
+	# all of its hashes are right, but the head knows more
+	sed '6,$d' RUN/syncer/tape.1 >cut
+	cp cut OTHER/syncer/tape.1
+	run -3 --separate-stderr dl-show --tape OTHER
+	expect_stderr_line '^dl-show: OTHER: syncer/tape\.1: ends with line 5, but the head knows 6: the tape was cut$'
+	# another tape of the same run, also whole
+	mkdir empty && mv OTHER/syncer/tape.1 empty
+	sed 's/^tape 2 .*/tape 2 call round=9/' <<-'END' | sed 's/trained=500/trained=600/' >script
+		tape 0 epoch epoch=1 after=0 syncer=abc
+		tape 1 join learner=a key=x
+		tape 2 x
+		tape 3 x
+		tape 4 x
+		tape 5 x
+	END
+	sed -i 's/ x$/ lost/' script
+	mv OTHER/head head
+	dl-scribe OTHER <script
+	run -0 --separate-stderr dl-show --tape OTHER
+	expect_stderr_line 'there is no head: nobody has sealed this tape$'
+	mv head OTHER/head
+	run -3 --separate-stderr dl-show --tape OTHER
+	expect_stderr_line '^dl-show: OTHER: syncer/tape\.1: line 6: is not the line that the head names$'
+}
+
+@test "a line that is just being written is no fault" {
+	a_run
+	printf '8 4.5 cal' >>RUN/syncer/tape.1
+	run -0 --separate-stderr dl-show --tape RUN
+	expect_no_stderr
+	[ "${#lines[@]}" -eq 7 ]
+	run -0 --separate-stderr dl-show -v --tape RUN
+	expect_stderr_like 'the last line of the tape is cut short, or is being written'
+}
+
+@test "--ledger says what became of each learner's tokens" {
+	a_run
+	run -0 --separate-stderr dl-show --ledger RUN
+	expect_no_stderr
+	[ "${#lines[@]}" -eq 4 ]
+	[[ ${lines[0]} =~ ^\ +learner\ +trained\ +merged\ +refused\ +open\ +lost\ +under-way\ +answers ]]
+	[[ ${lines[1]} =~ ^\ +a\ +700\ +[0-9]+\ +0\ +[0-9]+\ +50\ +150\ +1\ +1\ +0\ +0\ +yes$ ]]
+	[[ ${lines[2]} =~ ^\ +b\ +70\ +0\ +[0-9]+\ +[0-9]+\ +0\ +0\ +1\ +0\ +1\ +0\ +yes$ ]]
+	[[ ${lines[3]} =~ ^\ +total\ +770\  ]]
+	run -0 --separate-stderr dl-show --ledger --json RUN
+	expect_stdout_like '^\{"learner":"a","trained":700,.*"lost":50,"under_way":150,.*"balanced":true\}'
+	expect_stdout_like '"learner":null,"trained":770,'
+}
+
+@test "books that do not balance are status 1, and why" {
+	a_run
+	dl-init -r TWO -c tiny -P 2
+	dl-scribe TWO <<-'END'
+		tape 0 epoch epoch=1 after=0
+		tape 2 answer round=1 fragment=f000 learner=a id=IDa incarnation=1 steps=5 tokens=500 trained=500 step=5 loss=2.5
+		tape 2 answer round=2 fragment=f000 learner=a id=IDb incarnation=1 steps=5 tokens=500 trained=900 step=5 loss=2.5
+		head done
+		beat a 1000 1000 0 2
+	END
+	run -1 --separate-stderr dl-show --ledger TWO
+	expect_stdout_like ' no$'
+	expect_stderr_line "^dl-show: TWO: books of 'a' do not balance: f000: answers to rounds 1 and 2 have tokens in common$"
+	run -1 --separate-stderr dl-show --ledger --json TWO
+	expect_stdout_like '"balanced":false,"why":"f000: answers'
+}
+
+@test "a run directory is shown in short, also one that may only be read" {
+	a_run
+	dl-key gen -o eve
+	chmod -R a-w RUN
+	run -0 --separate-stderr dl-show RUN
+	expect_no_stderr
+	expect_stdout_like '^RUN'
+	expect_stdout_like $'\n  run +[0-9a-f]{32}\n'
+	expect_stdout_like $'\n  phase +running\n'
+	expect_stdout_like $'\n  f001 +[0-9]+ +[0-9]+ +0 +0 +0 '
+	expect_stdout_like $'\n +9 +f000 +0 +all\n'
+	expect_stdout_like $'\n  a +running +1 +0 +700 '
+	run -0 --separate-stderr dl-show RUN RUN/head RUN/manifest RUN/learner/a/beat RUN/global/f001/0.frag
+	expect_no_stderr
+	expect_stdout_like $'\n  kind +fragment\n'
+	run -0 --separate-stderr dl-show --json RUN
+	expect_stdout_like '^\{"directory":"RUN",.*"learners":\[\{"learner":"a",.*"members":\[\]\}$'
+	chmod -R u+w RUN
+	new_home
+	run -3 --separate-stderr dl-show RUN
+	expect_stdout ""
+	expect_stderr_like '^dl-show: RUN: manifest: signed by '
+}
+
+@test "a run that has not begun has an empty tape and books" {
+	dl-init -r RUN -c tiny -P 2
+	run -0 --separate-stderr dl-show --tape RUN
+	expect_stdout ""
+	expect_no_stderr
+	run -0 --separate-stderr dl-show --ledger RUN
+	expect_stdout_like ' total +0 '
+	run -0 --separate-stderr dl-show RUN
+	expect_no_stderr
+	run -0 --separate-stderr dl-show --why RUN
+	expect_stdout_like 'no syncer has begun'
+}
+
+@test "what cannot be read in a run is said, and the rest is shown" {
+	a_run
+	head -c 100 RUN/learner/b/beat >cut && cp cut RUN/learner/b/beat
+	mkfifo RUN/learner/fifo
+	ln -s a RUN/learner/link
+	mkdir "RUN/learner/odd name"
+	run -0 --separate-stderr dl-show RUN
+	expect_stdout_like $'\n  a +running '
+	expect_stderr_like '^dl-show: learner/b/beat: '
+	run -1 --separate-stderr dl-show --ledger RUN
+	expect_stderr_like "books of 'b' do not balance: there is no beat of it"
 }
