@@ -78,12 +78,15 @@ static size_t at_most(size_t x, size_t most)
 static int open_arrays(struct group *g)
 {
 	size_t arrays = g->m > 2 ? g->m : 2, most = (size_t)GROUP_SLICES * FRAME_ELEMS;
+	uint64_t total = tensors_total(g->layout);
 
+	if (total < most)
+		most = (size_t)total;
 	g->hold = at_most(GROUP_ROOM / arrays, most);
-	if (g->hold < FRAME_ELEMS)
+	if (g->hold < at_most(FRAME_ELEMS, most))
 		g->hold = 0;
 	g->pieces = at_most(GROUP_ROOM / 2, most);
-	g->room = calloc(g->hold ? arrays * g->hold : 2 * g->pieces, sizeof *g->room);
+	g->room = malloc((g->hold ? arrays * g->hold : 2 * g->pieces) * sizeof *g->room);
 	if (g->hold)
 		g->pieces = arrays * g->hold / 2;
 	g->part = calloc(GROUP_UNITS * g->m, sizeof *g->part);

@@ -1,0 +1,89 @@
+/*
+ * commit - one merge of a fragment in a run directory, exactly once whatever is killed when.
+ *
+ *     commit_make     judges the answers, writes the decision on the tape, and carries it out
+ *     commit_again    carries out a decision that is on the tape already
+ *
+ * In this order: values are read, judged and merged into files without names; the line `merge`, durable:
+ * the decision; momentum V.outer and fragment V.frag get their names, which is possible only once; both
+ * are read back; the line `publish`, durable. Stopped before the decision, nothing has happened. Stopped
+ * after it, commit_again makes the same bytes from the same answers, takes the files that are there
+ * already, and goes on: at any time, by this syncer or the next.
+ */
+#ifndef COMMIT_H
+#define COMMIT_H
+
+#include "base/pool.h"
+#include "base/say.h"
+#include "form/key.h"
+#include "form/trust.h"
+#include "round/fragment.h"
+#include "round/guard.h"
+#include "round/manifest.h"
+#include "round/policy.h"
+#include "round/tape.h"
+
+struct commit_answer {
+	char learner[KEY_NAME + 1];
+	digest id;          /* in: of the file that was judged by its header */
+	uint64_t tokens;    /* in */
+	double share, norm; /* out: of those that count */
+	enum verdict verdict; /* out */
+	char why[320];
+	bool told;          /* out: refused, and the tape says so */
+};
+struct commit {
+	uint64_t round, version; /* version: that is made; its base is the one before */
+	unsigned fragment;
+	digest base;             /* identity */
+	struct commit_answer *answer; /* (answers + refused) owned */
+	size_t answers, refused; /* when decided: first those that count, in order, then the others */
+	double quorum, waited;   /* seconds from call to quorum, and from there to the decision */
+	struct policy_times times;
+	/* the decision */
+	bool decided;
+	enum merge_rule rule;
+	struct merge_outer outer;
+	char merge[65];
+	uint64_t step, tokens;   /* of the new version */
+	/* what came of it */
+	digest id, content, momentum;
+};
+void commit_release(struct commit *c);
+
+/* What happened last, for who wants to stop there. */
+enum commit_stage {
+	COMMIT_JUDGED, COMMIT_DECIDED, COMMIT_MOMENTUM, COMMIT_FRAGMENT, COMMIT_READ_BACK, COMMIT_PUBLISHED
+};
+struct commit_conf {
+	const struct manifest *manifest;
+	const struct fragments *fragments;
+	const struct key *key;
+	const struct trust *makers, *learners; /* whose fragments and whose deltas count */
+	struct pool *pool;
+	struct say *say;
+	struct tape *tape;
+	uint64_t epoch, quorum;
+	double now;                   /* seconds of its epoch, for the tape */
+	void (*tick)(void *ctx);      /* called now and then; NULL: never */
+	int (*at)(void *ctx, enum commit_stage stage); /* an error stops it as a kill would; NULL: none */
+	void *ctx;
+};
+
+/*
+ * 0: published. ERR_AGAIN: so many answers turned out bad that there is no quorum; nothing happened but
+ * that they have their verdicts. ERR_BUSY: superseded. Other errors are of this machine; c->decided says
+ * whether commit_again must follow or commit_make may.
+ * Verdicts of answers that do not count are told on the tape before the decision; told says which.
+ */
+int commit_make(struct commit *c, const struct commit_conf *conf) ERR_MUST;
+/* ERR_DATA: it can't be carried out, because what it was made from is not there any more. */
+int commit_again(struct commit *c, const struct commit_conf *conf) ERR_MUST;
+
+/* A decision as its line `merge` has it. Fills an empty commit. */
+int commit_parse(struct commit *c, const struct tape_line *l) ERR_MUST;
+/* The refusal of one answer, on the tape. */
+int commit_refuse(struct tape *t, double now, uint64_t round, unsigned fragment,
+	const struct commit_answer *a) ERR_MUST;
+
+#endif

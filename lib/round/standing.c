@@ -1,0 +1,68 @@
+/* standing - by which manifest a syncer works, and whether it is the syncer still. */
+#include <inttypes.h>
+
+#include "round/syncing.h"
+
+#define CHECK 1.0 /* seconds between looks at manifest and epoch */
+
+int standing_trust(struct syncer *s)
+{
+	struct trust makers = { 0 }, learners = { 0 };
+	int rc = manifest_trust(s->c.manifest, ROLE_SYNCER, s->c.user, s->c.key, &makers);
+
+	if (rc == 0)
+		rc = manifest_trust(s->c.manifest, ROLE_LEARNER, s->c.user, NULL, &learners);
+	if (rc < 0) {
+		trust_release(&makers);
+		return rc;
+	}
+	trust_release(&s->makers);
+	trust_release(&s->learners);
+	s->makers = makers;
+	s->learners = learners;
+	return 0;
+}
+
+void standing_policy(struct policy_conf *c, const struct syncer *s)
+{
+	const struct manifest *m = s->c.manifest;
+
+	*c = (struct policy_conf){ .fragments = m->fragments, .interval = m->interval, .overlap = m->overlap,
+		.quorum = m->quorum, .grace = m->grace, .invite = m->invite, .seed = m->meta.seed,
+		.lease = m->lease, .once = s->c.once };
+}
+
+int standing_tell(struct syncer *s)
+{
+	tape_begin(s->tape, syncer_seconds(s), "manifest");
+	tape_put_u64(s->tape, "serial", s->c.manifest->serial);
+	return tape_end(s->tape, false);
+}
+
+static int refresh_manifest(struct syncer *s)
+{
+	struct policy_conf rules;
+	int rc = manifest_refresh(s->c.manifest, s->c.user);
+
+	if (rc <= 0)
+		return rc;
+	if ((rc = standing_trust(s)) < 0 || (rc = standing_tell(s)) < 0)
+		return rc;
+	say_note(s->c.say, "manifest %" PRIu64 " counts from now on", s->c.manifest->serial);
+	s->dirty = true;
+	standing_policy(&rules, s);
+	policy_reconf(s->policy, &rules);
+	return listen_drop_revoked(s);
+}
+
+int standing_check(struct syncer *s)
+{
+	int rc;
+
+	if (syncer_now(s) < s->check_due)
+		return 0;
+	s->check_due = syncer_now(s) + CHECK;
+	if ((rc = epoch_check(s->epoch.number, syncer_run_id(s), &s->makers)) < 0)
+		return rc;
+	return refresh_manifest(s);
+}

@@ -1,0 +1,138 @@
+/*
+ * syncing - what a syncer knows while it runs. Private to syncer, start, resume,
+ * standing, listen, collect, perform and finish, which each do a part of its work.
+ */
+#ifndef SYNCING_H
+#define SYNCING_H
+
+#include "io/lock.h"
+#include "round/commit.h"
+#include "round/epoch.h"
+#include "round/fragment.h"
+#include "round/head.h"
+#include "round/policy.h"
+#include "round/roster.h"
+#include "round/syncer.h"
+#include "round/tape.h"
+
+/* A learner's answer to one round. */
+enum slot_state { SLOT_EMPTY, SLOT_ANSWERED, SLOT_REFUSED };
+struct slot {
+	enum slot_state state;
+	bool told;        /* the tape has it already */
+	bool closed;      /* not to be looked for any more */
+	double look;      /* when to look next */
+	uint64_t mark;    /* what the file looked like that was no whole answer yet; 0: none */
+	digest id;
+	uint64_t tokens, trained; /* of the answer */
+};
+/* A round, from its call until nobody's answer to it can come any more. */
+struct call {
+	uint64_t round, version; /* version: that is answered for */
+	unsigned fragment;
+	digest base;
+	char *invited;      /* NULL: all */
+	double called, quorum; /* times; quorum negative: not yet */
+	uint64_t at;        /* wall clock when it was called, for people; 0: unknown */
+	bool open, held;    /* held: decided to be merged, and something was in the way */
+	struct commit commit; /* decided: the tape has it */
+	double retry, pause; /* when to try again, after how long */
+	struct slot *slot;  /* (slots), by number of learner */
+	size_t slots;
+};
+
+struct syncer {
+	struct syncer_conf c;
+	struct fragments fragments;
+	struct trust makers, learners;
+	struct lock lock;
+	struct epoch epoch;
+	struct head head;    /* as it is, or is to be, published */
+	struct tape *tape;
+	struct roster roster;
+	struct policy *policy;
+	struct call **call;  /* (calls) in order of round */
+	size_t calls;
+	uint64_t rounds;     /* highest that was called */
+	uint64_t ckpt;       /* step of the last checkpoint */
+	double began;        /* of this epoch */
+	double merged;       /* when the last merge was published */
+	double head_due, check_due, manifest_due; /* times */
+	bool dirty;          /* head has changed */
+	bool did;            /* something was called or merged */
+	struct err_note trouble; /* told last, */
+	double told;             /* and when */
+	double patience, pause;  /* nothing is tried before; how long it was put off */
+};
+
+/* ---- syncer ---- */
+
+double syncer_now(const struct syncer *s);
+double syncer_seconds(const struct syncer *s); /* of its epoch: as the tape tells time */
+const char *syncer_run_id(const struct syncer *s);
+uint64_t syncer_tokens(const struct syncer *s); /* merged: the mean over fragments by size */
+/* The head as things are now. fast: see place_put. */
+int syncer_publish(struct syncer *s, bool fast) ERR_MUST;
+/* While something takes long: others see that it lives. ctx: the syncer. */
+void syncer_tick(void *ctx);
+
+/* ---- standing ---- */
+
+/* Whose seals count, by the manifest as it is. */
+int standing_trust(struct syncer *s) ERR_MUST;
+void standing_policy(struct policy_conf *c, const struct syncer *s);
+int standing_tell(struct syncer *s) ERR_MUST;
+/* Now and then: a newer manifest counts from now on; ERR_BUSY when there is a newer epoch. */
+int standing_check(struct syncer *s) ERR_MUST;
+
+/* ---- listen ---- */
+
+/* Reads the beats that are there, before there is a policy. */
+int listen_first(struct syncer *s) ERR_MUST;
+/* A beat that counts: to tape and policy. */
+int listen_hear(struct syncer *s, unsigned learner) ERR_MUST;
+/* Reads what beats are due; notices silence. */
+int listen_all(struct syncer *s) ERR_MUST;
+/* Who is revoked stops counting at once. */
+int listen_drop_revoked(struct syncer *s) ERR_MUST;
+
+/* ---- perform ---- */
+
+int perform_call(struct syncer *s, const struct policy_step *st) ERR_MUST;
+int perform_abandon(struct syncer *s, struct call *c, const char *why) ERR_MUST;
+/* Merges what is decided, by policy or on the tape, and is not done yet. */
+int perform_merge(struct syncer *s) ERR_MUST;
+
+/* ---- finish ---- */
+
+/* Each does what is due, if it is. */
+int finish_checkpoint(struct syncer *s) ERR_MUST;
+int finish_begin(struct syncer *s) ERR_MUST; /* of the last rounds */
+int finish_run(struct syncer *s) ERR_MUST;   /* 1: done */
+
+/* ---- resume ---- */
+
+/* Is there another syncer? Waits to see. */
+int resume_alone(struct syncer *s, const struct head *head, const struct epoch *last) ERR_MUST;
+/* Reads the head that is there: 1, or 0 for none that is good. */
+int resume_head(struct head *h, const struct syncer *s) ERR_MUST;
+/* What the tape says, up to the epoch `last`; *number and *hash: its end; *ended: its syncer left tidily. */
+int resume_tape(struct syncer *s, const struct head *head, uint64_t last, uint64_t *number, digest *hash,
+	bool *ended) ERR_MUST;
+
+/* ---- collect ---- */
+
+struct call *syncer_call(const struct syncer *s, uint64_t round);
+/* A new one at the end of the list. */
+int syncer_add_call(struct syncer *s, struct call **out, uint64_t round, unsigned fragment,
+	uint64_t version, const char *invited) ERR_MUST;
+void call_free(struct call *c);
+/* The slot of a learner; the list grows with the roster. */
+int call_slot(struct call *c, struct slot **out, size_t learner, size_t learners) ERR_MUST;
+bool call_invites(const struct call *c, const char *learner);
+/* Looks for the answers that are missing, and for late ones. */
+int collect(struct syncer *s) ERR_MUST;
+/* A round is over: what was found and was no whole answer is refused, and late ones are looked for. */
+int collect_close(struct syncer *s, struct call *c) ERR_MUST;
+
+#endif
