@@ -45,10 +45,10 @@ static const struct opt table[] = {
 	OPT_END
 };
 static const char *const synopsis[] = {
-	"dl-show [--json] [FILE|RUN...]",
-	"dl-show --verify [FILE|RUN...]",
+	"dl-show [--json] [FILE | RUN...]",
+	"dl-show --verify [FILE | RUN...]",
 	"dl-show --diff [--json] A B",
-	"dl-show --tape|--ledger [--json] RUN",
+	"dl-show --tape | --ledger [--json] RUN",
 	"dl-show --why RUN",
 	NULL
 };

@@ -414,3 +414,21 @@ a_run() {
 	run -1 --separate-stderr dl-show --ledger RUN
 	expect_stderr_like "books of 'b' do not balance: there is no beat of it"
 }
+
+@test "a tape is what dl-tape(5) says, for a second implementation" {
+	command -v python3 >/dev/null || skip "no python3"
+	a_run
+	run -0 python3 - RUN/syncer/tape.1 "$(dl-show --json RUN | sed 's/.*"run":"\([0-9a-f]*\)".*/\1/')" <<-'END'
+		import hashlib, re, sys
+		def digest(*parts):
+		    return hashlib.blake2b(b"".join(parts), digest_size=32).digest()
+		chain = digest(b"dl-tape-1", sys.argv[2].encode())
+		for number, line in enumerate(open(sys.argv[1], "rb"), 1):
+		    assert re.fullmatch(rb"[0-9]+ [0-9.]+ [a-z]+( [a-z0-9_]+=[!-~]*)* [0-9a-f]{32}\n", line), line
+		    text, hash = line[:-1].rsplit(b" ", 1)
+		    chain = digest(chain, text)
+		    assert chain.hex()[:32].encode() == hash
+		    assert int(text.split()[0]) == number
+		assert number == 7
+	END
+}
