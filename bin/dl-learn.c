@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/heap.h"
 #include "base/opt.h"
 #include "base/pool.h"
 #include "base/say.h"
@@ -265,12 +266,14 @@ static int learn(struct work *w)
 static int member_conf(struct learner_run_conf *c)
 {
 	const struct learner_conf *f = &o.learner;
+	int rc;
 
 	*c = (struct learner_run_conf){ .name = f->name, .steps = f->steps, .seconds = f->seconds,
 		.batch = f->batch, .context = f->context, .lr = f->lr, .encoded = o.encoding,
 		.encoding = f->encoding, .adopting = o.adopt, .max_stale = o.max_stale,
 		.save_every = f->save_every, .stop = f->stop };
-	return o.adopt ? adopt_parse(o.adopt, &c->adopt) : 0;
+	rc = o.adopt ? adopt_parse(o.adopt, &c->adopt) : 0;
+	return rc < 0 ? err_set(ERR_USAGE, "option --adopt: %s", err_text()) : 0;
 }
 
 /* Paths of the user's count from where the program was started; then the run directory is entered. */
@@ -294,6 +297,7 @@ static int take_part(struct work *w)
 	struct learner_run_conf c;
 	int rc;
 
+	heap_keep();
 	if ((rc = member_conf(&c)) < 0)
 		return rc;
 	if ((rc = enter(w)) < 0)

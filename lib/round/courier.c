@@ -184,6 +184,7 @@ const struct trust *courier_learners(const struct courier *c)
 static void step_back(void)
 {
 #ifdef __linux__
+	(void)pthread_setname_np(pthread_self(), "courier"); /* in ps and top */
 	if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICE) < 0)
 		return;
 #endif
@@ -263,6 +264,14 @@ static bool rest(struct courier *c)
 	return go_on;
 }
 
+static double processor_seconds(void)
+{
+	struct timespec t = { 0 };
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static void *run(void *ctx)
 {
 	struct courier *c = ctx;
@@ -274,6 +283,7 @@ static void *run(void *ctx)
 	courier_write_rows(c);
 	if (!c->superseded && courier_write_beat(c, true) < 0 && !c->superseded)
 		courier_complain(c, "left without a word");
+	c->work.seconds = processor_seconds();
 	return NULL;
 }
 
@@ -330,6 +340,11 @@ void courier_wait(struct courier *c, double seconds)
 	pthread_mutex_lock(&c->lock);
 	(void)pthread_cond_timedwait(&c->settled, &c->lock, &until);
 	pthread_mutex_unlock(&c->lock);
+}
+
+void courier_told(const struct courier *c, struct courier_work *w)
+{
+	*w = c->work;
 }
 
 /* With the lock held. */

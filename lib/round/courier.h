@@ -61,6 +61,12 @@ bool courier_enter(struct courier *c); /* false: not now */
 void courier_leave(struct courier *c, bool posted); /* posted: there is something to do */
 /* Waits until the desk is free, and then at most so long for news: for a learner with nothing to train. */
 void courier_wait(struct courier *c, double seconds);
+/* What the thread has done, once it has ended. */
+struct courier_work {
+	uint64_t answers, versions, heads, beats, states;
+	double seconds; /* of a processor */
+};
+void courier_told(const struct courier *c, struct courier_work *w);
 /*
  * The end. Answers that are under way are sent; with t, the state is saved; the last beat says gone. Nothing
  * is written when another process has taken over. An error: the state could not be saved.

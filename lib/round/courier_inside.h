@@ -28,6 +28,7 @@ struct courier {
 	/* the rest is the courier's alone */
 	struct buf head, beat, scratch; /* bytes last read, and last written; for reading */
 	struct beat mine;
+	struct courier_work work;
 	bool superseded;
 	bool beaten;         /* an answer is out that the beat does not tell yet */
 	double beat_at, manifest_at, tidy_at, mute_until; /* times */

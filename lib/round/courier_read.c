@@ -133,6 +133,7 @@ static int take_head(struct courier *c)
 	c->desk.headed = true;
 	c->desk.heads++;
 	pthread_mutex_unlock(&c->lock);
+	c->work.heads++;
 	if (had)
 		head_release(&old);
 	check_serial(c, c->desk.head.serial);
@@ -225,6 +226,7 @@ static void stage_one(struct courier *c, unsigned p, const struct head_fragment 
 	if (!slot)
 		return;
 	rc = courier_fetch(c, p, f->version, &f->id, slot->value, &v, NULL);
+	c->work.versions += rc == 1;
 	wait = rc == 0 ? RETRY_MISSING : RETRY_BAD;
 	if (rc < 0)
 		courier_complain(c, "tried again");

@@ -96,6 +96,7 @@ int courier_write_beat(struct courier *c, bool last)
 
 	c->beat_at = courier_now(c);
 	c->beaten = false;
+	c->work.beats++;
 	if ((rc = fence(c)) < 0)
 		return rc;
 	collect_beat(c, last);
@@ -187,6 +188,7 @@ static void settle(struct courier *c, struct desk_answer *a, int rc)
 {
 	if (rc < 0 && !c->superseded)
 		courier_complain(c, "the answer waits, training goes on");
+	c->work.answers += rc == 0;
 	if (rc < 0)
 		c->mute_until = courier_now(c) + MUTE;
 	else
@@ -264,6 +266,7 @@ void courier_write_state(struct courier *c)
 	if (!posted)
 		return;
 	rc = save(c);
+	c->work.states += rc == 0;
 	pthread_mutex_lock(&c->lock);
 	err_save(&c->desk.saved, rc);
 	c->desk.saving = rc < 0 ? DESK_FAILED : DESK_DONE;

@@ -491,12 +491,17 @@ static int train(struct learner_run *l)
 static void tell_end(const struct learner_run *l)
 {
 	double seconds = clock_now(&l->clock) - l->begun;
+	struct courier_work w;
 
+	courier_told(l->courier, &w);
 	if (l->steps_now)
 		say_note(l->say, "%" PRIu64 " steps, %" PRIu64 " tokens, loss %.4f, %.0f tokens/s%s",
 			l->steps_now, l->tokens_now, l->loss,
 			(double)l->tokens_now / fmax(seconds, 1e-9),
 			l->done ? "; the run is done" : "");
+	say_note(l->say, "courier: %" PRIu64 " heads, %" PRIu64 " versions, %" PRIu64 " answers, %" PRIu64
+		" beats, %" PRIu64 " states, %.2f s of a processor in %.1f s", w.heads, w.versions,
+		w.answers, w.beats, w.states, w.seconds, seconds);
 }
 
 /* What is not finite is not kept: the state stays the one before. */
