@@ -43,11 +43,36 @@ int finish_checkpoint(struct syncer *s)
 	return write_checkpoint(s);
 }
 
+/*
+ * Has everybody trained to the target? Nobody's steps move the clock then, and no merge comes of itself.
+ * Those that have left count when nobody is there, as between two turns of cron.
+ */
+static bool all_wait(const struct syncer *s)
+{
+	size_t there = 0, left = 0, ready = 0, left_ready = 0;
+
+	for (size_t i = 0; i < s->roster.n; i++) {
+		const struct roster_learner *l = s->roster.v[i];
+		bool at_target = l->beat.step >= s->c.manifest->target_steps;
+
+		if (!l->seen || l->lost)
+			continue;
+		if (l->gone || l->beat.state == BEAT_GONE) {
+			left++;
+			left_ready += at_target;
+		} else {
+			there++;
+			ready += at_target && l->beat.state == BEAT_IDLE;
+		}
+	}
+	return there ? ready == there : left && left_ready == left;
+}
+
 static const char *target_reached(const struct syncer *s)
 {
 	const struct manifest *m = s->c.manifest;
 
-	if (m->target_steps && s->head.step >= m->target_steps)
+	if (m->target_steps && (s->head.step >= m->target_steps || all_wait(s)))
 		return "target_steps";
 	if (m->target_tokens && roster_trained(&s->roster) >= m->target_tokens)
 		return "target_tokens";
