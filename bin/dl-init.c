@@ -85,7 +85,7 @@ static const char *const synopsis[] = {
 	NULL
 };
 static const struct opt_prog prog = {
-	"dl-init", "Makes the first checkpoint of a training run from a configuration, or a run directory.",
+	"dl-init", "Makes the first checkpoint of a run, or a run directory, from a configuration.",
 	synopsis, table
 };
 static struct say say;

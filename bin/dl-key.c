@@ -55,7 +55,7 @@ static const char *const synopsis[] = {
 	NULL
 };
 static const struct opt_prog prog = {
-	"dl-key", "Makes and shows keys, and keeps the lists of those that are trusted, or part of a run.",
+	"dl-key", "Makes and shows keys; keeps the lists of those trusted, or part of a run.",
 	synopsis, table
 };
 static struct say say;
