@@ -266,11 +266,15 @@ static void text_answers(struct page *p, const char *value)
 
 static void text_field(struct page *p, const struct tape_field *f)
 {
+	double x;
+
 	put(p, " %s=", f->key);
 	if (strcmp(f->key, "answers") == 0)
 		text_answers(p, f->value);
 	else if (is_digest(f->value))
 		put(p, "%.*s", SHORT_ID, f->value);
+	else if (strchr(f->value, '.') && num_f64(f->value, &x) == 0)
+		put(p, "%.6g", x);
 	else if (strchr(f->value, ' ')) {
 		put(p, "'");
 		put_text(p, f->value);

@@ -32,6 +32,7 @@
  *     checkpoint step id
  *     finish    why(target_steps, target_tokens)
  *     done      step tokens trained
+ *     end       -                       the syncer left on purpose: nobody need wait for it to be silent
  *
  * An accepted answer stands in exactly one merge that is followed by its publish.
  */
