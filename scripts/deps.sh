@@ -4,7 +4,7 @@
 build_packages='build-essential libopenblas-dev libzstd-dev libsodium-dev'
 check_packages='bats mandoc shellcheck strace'
 # shellcheck disable=SC2034 # for scripts/demo
-demo_packages='bible-kjv gnuplot-nox'
+demo_packages='bible-kjv gnuplot-nox procps'
 
 # need_packages PACKAGE...: installs those that are missing, or says what to install and fails.
 # Systems without dpkg are taken at their word: the build will tell.

@@ -71,13 +71,26 @@ static int start(struct crew *c, struct crew_member *m)
 	return 0;
 }
 
+void crew_hold(struct crew *c, struct crew_member *m, double seconds)
+{
+	m->since = now(c) + seconds;
+}
+
 int crew_start(struct crew *c)
 {
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < c->n; i++)
-		rc = start(c, &c->v[i]);
+		if (!(c->v[i].since > now(c)))
+			rc = start(c, &c->v[i]);
 	return rc;
+}
+
+void crew_hurry(struct crew *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->v[i].starts == 0 && c->v[i].since > now(c))
+			c->v[i].since = now(c);
 }
 
 /* ": " and the last line of the log, which should say why; nothing when it can't be had. */

@@ -30,7 +30,7 @@ struct crew_member {
 	const char *log;     /* standard output and error are appended there */
 	struct proc proc;
 	enum crew_state state;
-	double since;        /* RUNNING: when it was started; PAUSED: when it is started again */
+	double since;        /* RUNNING: when it was started; PAUSED: when it is to be started; 0: at once */
 	double pause;        /* before the next start */
 	unsigned deaths;     /* in a row; one that has run for a while begins a new one */
 	unsigned starts;     /* in all */
@@ -49,8 +49,12 @@ void crew_release(struct crew *c);
 /* `path` is what proc_find gives for words[0]. */
 int crew_add(struct crew *c, const char *name, const char *path, const char *const *words,
 	const char *log) ERR_MUST;
+/* This one, not started yet, is to be started only after so many seconds, or by crew_hurry. */
+void crew_hold(struct crew *c, struct crew_member *m, double seconds);
 /* An error when one can't be started at all: those before it run. */
 int crew_start(struct crew *c) ERR_MUST;
+/* Those that are held need not wait any longer: crew_tend starts them. */
+void crew_hurry(struct crew *c);
 /* Sees to those that have ended and starts those whose pause is over. */
 int crew_tend(struct crew *c) ERR_MUST;
 /* One that is done is started again after all, after its pause. */

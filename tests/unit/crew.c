@@ -94,6 +94,27 @@ static void one_beyond_help_is_not_started_again(void)
 	crew_release(&c);
 }
 
+static void one_that_is_held_waits(void)
+{
+	const char *const words[] = { "sh", "-c", "exit 0", NULL };
+	struct crew c;
+
+	crew_init(&c, own_clock, NULL);
+	for (int i = 0; i < 3; i++)
+		add(&c, words);
+	crew_hold(&c, &c.v[1], 5);
+	crew_hold(&c, &c.v[2], 50);
+	CHECK(crew_start(&c) == 0 && crew_running(&c) == 1);
+	let_end(&c, 0);
+	CHECK_NEAR(crew_due(&c, 1000), 5, 1e-9);
+	time_now += 5.01;
+	CHECK(crew_tend(&c) == 0 && c.v[1].state == CREW_RUNNING && c.v[2].state == CREW_PAUSED);
+	crew_hurry(&c);
+	CHECK(crew_due(&c, 1000) == 0);
+	CHECK(crew_tend(&c) == 0 && c.v[2].state == CREW_RUNNING && c.v[0].state == CREW_DONE);
+	crew_release(&c);
+}
+
 static void asked_to_stop_nobody_comes_back(void)
 {
 	const char *const polite[] = { "sh", "-c", "sleep 600", NULL };
@@ -155,6 +176,7 @@ int main(void)
 	one_that_dies_is_started_again();
 	one_that_is_done_is_left_alone();
 	one_beyond_help_is_not_started_again();
+	one_that_is_held_waits();
 	asked_to_stop_nobody_comes_back();
 	a_death_is_told_once_with_its_reason();
 	unlink(log_path);

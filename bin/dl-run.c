@@ -1,0 +1,665 @@
+/*
+ * dl-run - a whole run on one machine: data, learners, syncer, result
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/num.h"
+#include "base/opt.h"
+#include "base/pool.h"
+#include "base/say.h"
+#include "form/trust.h"
+#include "io/crew.h"
+#include "io/dir.h"
+#include "io/fd.h"
+#include "io/lock.h"
+#include "io/tool.h"
+#include "round/dataset.h"
+#include "round/run.h"
+#include "round/rundir.h"
+#include "round/view.h"
+
+#define LEARNERS_MAX 1000
+#define LOOK_EVERY 1.0     /* seconds */
+#define HEAD_PATIENCE 10.0 /* seconds that learners wait for the syncer's first head */
+#define HEAD_EVERY 0.1
+#define ONE_REQUEST 0.5    /* seconds: signals that come together are one */
+#define STOP_PATIENCE 30.0 /* seconds for children to save and leave */
+#define DEATHS_MOST 6      /* in a row, of everybody: it will not get better */
+#define OUTPUT_LIMIT ((size_t)1 << 16)
+#define WORDS 48
+#define LOG "log"
+
+/* Options that are dl-init's: they make a run, and are held against one that is there. */
+enum { SEED, LABEL, FRAGMENTS, INTERVAL, QUORUM, TAU, INVITE, GAMMA, RULE, OUTER_LR, MOMENTUM, OUTLIER, ADOPT,
+	DELTA, STEPS, TOKENS, EVERY, KEEP, LEASE, GIVEN };
+static const struct { const char *option, *shown; } given[GIVEN] = {
+	{ "--seed", "--seed" }, { "--label", "--label" }, { "-P", "-P" }, { "-H", "-H" }, { "-K", "-K" },
+	{ "--tau", "--tau" }, { "--invite", "--invite" }, { "--gamma", "--gamma" }, { "--rule", "--rule" },
+	{ "--outer-lr", "--outer-lr" }, { "--momentum", "--momentum" }, { "--outlier", "--outlier" },
+	{ "--adopt", "--adopt" }, { "--delta", "--delta" }, { "--target-steps", "--steps" },
+	{ "--target-tokens", "--tokens" }, { "--checkpoint-every", "--checkpoint-every" }, { "--keep", "--keep" },
+	{ "--lease", "--lease" },
+};
+
+static struct {
+	const char *run, *corpus, *conf, *key, *trust, *value[GIVEN];
+	uint64_t learners, threads;
+	bool quiet, verbose;
+} o;
+
+#define PASSED(letter, name, which, arg, help) { letter, name, OPT_TEXT, &o.value[which], arg, help }
+static const struct opt table[] = {
+	{ 'm', "learners", OPT_U64, &o.learners, "M", "learners on this machine", 1, LEARNERS_MAX },
+	{ 0, "corpus", OPT_TEXT, &o.corpus, "FILE", "train on this text or shard (the King James Bible)" },
+	{ 'j', "threads", OPT_U64, &o.threads, "N", "threads of each learner (processors / M)", 1, 1024 },
+	{ 'c', "conf", OPT_TEXT, &o.conf, "CONF", "new run: configuration, as for dl-init (tiny)" },
+	PASSED(0, "seed", SEED, "N", "new run: seed of the initial values and of lots"),
+	PASSED(0, "label", LABEL, "NAME", "new run: tells it from others of its kind"),
+	PASSED('P', "fragments", FRAGMENTS, "N", "new run: pieces that are merged one by one"),
+	PASSED('H', "interval", INTERVAL, "N", "new run: inner steps between merges of a fragment"),
+	PASSED('K', "quorum", QUORUM, "N", "new run: answers a merge needs at least"),
+	PASSED(0, "tau", TAU, "N", "new run: inner steps from call to merge"),
+	PASSED(0, "invite", INVITE, "N", "new run: learners called for a round"),
+	PASSED(0, "gamma", GAMMA, "X", "new run: part of the slack that late answers get"),
+	PASSED(0, "rule", RULE, "RULE", "new run: rda or direct"),
+	PASSED(0, "outer-lr", OUTER_LR, "X", "new run: outer learning rate"),
+	PASSED(0, "momentum", MOMENTUM, "X", "new run: outer momentum"),
+	PASSED(0, "outlier", OUTLIER, "X", "new run: refuse answers with X times the median norm"),
+	PASSED(0, "adopt", ADOPT, "RULE", "new run: overwrite, rebase or mix:A"),
+	PASSED(0, "delta", DELTA, "ENC", "new run: encoding of answers"),
+	PASSED(0, "steps", STEPS, "N", "new run: global steps to its end (the configuration's schedule)"),
+	PASSED(0, "tokens", TOKENS, "N", "new run: tokens of all learners to its end"),
+	PASSED(0, "checkpoint-every", EVERY, "N", "new run: global steps between checkpoints"),
+	PASSED(0, "keep", KEEP, "N", "new run: old versions of a fragment that stay"),
+	PASSED(0, "lease", LEASE, "TIME", "new run: silence after which one counts as lost"),
+	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "secret key to sign with" },
+	{ 0, "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys, instead of $DL_TRUST or the default" },
+	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL, "say errors only" },
+	{ 'v', "verbose", OPT_FLAG, &o.verbose, NULL, "say more" },
+	OPT_END
+};
+static const char *const synopsis[] = {
+	"dl-run -m M [--corpus FILE] [-j N] [-c CONF] [--seed N] [-P N] [-H N] [-K N] [--tau N] "
+		"[--steps N | --tokens N] ... RUN",
+	"dl-run -m M RUN",
+	NULL
+};
+static const struct opt_prog prog = {
+	"dl-run", "Trains a model with M learners and a syncer on this machine, to its end.", synopsis, table
+};
+static struct say say;
+
+struct work {
+	struct key key;
+	struct trust trust;
+	struct lock lock;
+	struct view *view;
+	char *learn, *sync;          /* executables */
+	char *corpus, *key_path, *trust_path; /* as seen from anywhere; NULL: not given */
+	struct conf conf;            /* the whole configuration that was asked for; empty when none was */
+	char threads[32];
+	struct crew crew;
+	struct proc_watch watch;
+	int signal;                  /* that asked to stop */
+	double asked;                /* when */
+};
+
+struct words {
+	const char *v[WORDS];
+	size_t n;
+};
+static void add(struct words *w, const char *word)
+{
+	w->v[w->n++] = word;
+}
+static void add_pair(struct words *w, const char *option, const char *value)
+{
+	if (value) {
+		add(w, option);
+		add(w, value);
+	}
+}
+
+static double now(void)
+{
+	const struct clock clock = clock_monotonic();
+
+	return clock_now(&clock);
+}
+
+static int check_words(char **words, int n)
+{
+	if (n != 1)
+		return err_set(ERR_USAGE, n ? "one run at a time, not '%s' too" : "which run? give a directory",
+			       n ? words[1] : "");
+	o.run = words[0];
+	if (!*o.run)
+		return err_set(ERR_USAGE, "the name of the run is empty");
+	if (!o.learners)
+		return err_set(ERR_USAGE, "how many learners? give -m M");
+	if (o.conf && strcmp(o.conf, "-") == 0)
+		return err_set(ERR_USAGE, "option -c: the configuration is read more than once: give a file");
+	if (o.value[STEPS] && o.value[TOKENS])
+		return err_set(ERR_USAGE, "the run ends after --steps or after --tokens: one of them");
+	return 0;
+}
+
+/* ---- a new run ---- */
+
+/* The whole configuration, as dl-init prints it. */
+static int print_conf(struct conf *conf)
+{
+	struct words w = { .n = 0 };
+	struct buf text = BUF_INIT;
+	int rc;
+
+	add(&w, "dl-init");
+	add(&w, "--print");
+	add_pair(&w, "-c", o.conf);
+	rc = tool_read(&text, w.v, OUTPUT_LIMIT);
+	if (rc == 0)
+		rc = conf_parse(conf, text.data, text.len);
+	buf_release(&text);
+	return rc;
+}
+
+/* Where nothing else is said, a run ends where its learning rate does. */
+static int default_steps(const struct conf *conf)
+{
+	const char *steps = conf_get(conf, "decay_steps");
+
+	if (!steps || strcmp(steps, "0") == 0)
+		return err_set(ERR_USAGE, "a constant rate has no end (decay_steps 0): give --steps or --tokens");
+	o.value[STEPS] = steps;
+	return 0;
+}
+
+static int make_run(const struct work *w)
+{
+	struct words v = { .n = 0 };
+	int rc = dataset_check(o.corpus);
+
+	if (rc == 0 && !o.value[STEPS] && !o.value[TOKENS])
+		rc = default_steps(&w->conf);
+	if (rc < 0)
+		return rc;
+	add(&v, "dl-init");
+	add_pair(&v, "-r", o.run);
+	add_pair(&v, "-c", o.conf);
+	for (int i = 0; i < GIVEN; i++)
+		add_pair(&v, given[i].option, o.value[i]);
+	add_pair(&v, "-k", o.key);
+	add_pair(&v, "--trust", o.trust);
+	return tool_run(v.v, -1, -1);
+}
+
+/* ---- a run that is there ---- */
+
+static int contradicts(const char *option, const char *value, const char *have)
+{
+	return err_set(ERR_USAGE, "option %s: the run has %s, not %s: leave it out, or make another run", option, have,
+		       value);
+}
+
+/* What the manifest says where the option would have been given. */
+static void manifest_value(char out[128], const struct manifest *m, int which)
+{
+	const uint64_t whole[GIVEN] = {
+		[SEED] = m->meta.seed, [FRAGMENTS] = m->fragments, [INTERVAL] = m->interval, [QUORUM] = m->quorum,
+		[TAU] = m->overlap, [INVITE] = m->invite, [STEPS] = m->target_steps, [TOKENS] = m->target_tokens,
+		[EVERY] = m->checkpoint_every, [KEEP] = m->keep };
+	const double fraction[GIVEN] = { [GAMMA] = m->grace, [OUTER_LR] = m->outer.eta, [MOMENTUM] = m->outer.mu,
+				     [OUTLIER] = m->outlier, [LEASE] = m->lease };
+
+	switch (which) {
+	case LABEL:
+		snprintf(out, 128, "%s", m->meta.label);
+		break;
+	case RULE:
+		snprintf(out, 128, "%s", merge_rule_name(m->rule));
+		break;
+	case ADOPT:
+		adopt_text(out, &m->adopt);
+		break;
+	case DELTA:
+		snprintf(out, 128, "%s", encoding_name(m->delta));
+		break;
+	case GAMMA: case OUTER_LR: case MOMENTUM: case OUTLIER: case LEASE:
+		num_f64_text(out, fraction[which]);
+		break;
+	default:
+		snprintf(out, 128, "%" PRIu64, whole[which]);
+	}
+}
+
+/* Numbers may be written in more than one way. */
+static bool same_value(const char *value, const char *have, int which)
+{
+	double a, b;
+
+	if (strcmp(value, have) == 0)
+		return true;
+	if (which == LEASE)
+		return num_seconds(value, &a) == 0 && num_seconds(have, &b) == 0 && !(a < b || a > b);
+	return num_f64(value, &a) == 0 && num_f64(have, &b) == 0 && !(a < b || a > b);
+}
+
+static int check_conf(const struct conf *asked, const struct manifest *m)
+{
+	struct conf have = { 0 };
+	int rc = model_conf_write(&m->model, &have);
+
+	if (rc == 0)
+		rc = train_conf_write(&m->train, &have);
+	for (size_t i = 0; rc == 0 && i < have.n; i++) {
+		const char *value = conf_get(asked, have.v[i].key);
+
+		if (!value || strcmp(value, have.v[i].value) != 0)
+			rc = err_set(ERR_USAGE, "option -c: %s: the run has %s %s, not %s: leave it out, or make "
+				     "another run", o.conf, have.v[i].key, have.v[i].value, value ? value : "none");
+	}
+	conf_release(&have);
+	return rc;
+}
+
+/* The same command goes on with a run; another one is told what differs. */
+static int check_options(const struct manifest *m)
+{
+	char have[128];
+
+	for (int i = 0; i < GIVEN; i++) {
+		if (!o.value[i])
+			continue;
+		manifest_value(have, m, i);
+		if (!same_value(o.value[i], have, i))
+			return contradicts(given[i].shown, o.value[i], have);
+	}
+	return 0;
+}
+
+/* ---- children ---- */
+
+static int hire_syncer(struct work *w)
+{
+	struct words *v = calloc(1, sizeof *v);
+
+	if (!v)
+		return err_nomem();
+	add(v, "dl-sync");
+	add_pair(v, "-r", ".");
+	add_pair(v, "-k", w->key_path);
+	add_pair(v, "--trust", w->trust_path);
+	return crew_add(&w->crew, "syncer", w->sync, v->v, LOG "/syncer.log");
+}
+
+struct post { /* of a learner: what its words point to */
+	struct words words;
+	char name[32], shard[DATASET_PATH], log[64];
+};
+
+static int hire_learner(struct work *w, unsigned k)
+{
+	struct post *p = calloc(1, sizeof *p);
+
+	if (!p)
+		return err_nomem();
+	snprintf(p->name, sizeof p->name, "learner-%u", k);
+	snprintf(p->log, sizeof p->log, LOG "/learner-%u.log", k);
+	add(&p->words, "dl-learn");
+	add_pair(&p->words, "-r", ".");
+	add_pair(&p->words, "-i", p->name);
+	add_pair(&p->words, "-d", dataset_part(p->shard, (unsigned)o.learners, k));
+	add_pair(&p->words, "-j", w->threads);
+	add_pair(&p->words, "-k", w->key_path);
+	add_pair(&p->words, "--trust", w->trust_path);
+	return crew_add(&w->crew, p->name, w->learn, p->words.v, p->log);
+}
+
+/* Member 0 is the syncer. Their words stay until this program ends. */
+static int hire(struct work *w)
+{
+	int cpus = pool_cpus(), rc;
+
+	snprintf(w->threads, sizeof w->threads, "%" PRIu64, o.threads ? o.threads
+		: (uint64_t)cpus > o.learners ? (uint64_t)cpus / o.learners : 1);
+	crew_init(&w->crew, clock_monotonic(), &say);
+	rc = hire_syncer(w);
+	for (unsigned k = 0; rc == 0 && k < o.learners; k++)
+		rc = hire_learner(w, k);
+	/* A head to begin with spares them steps that no round asks for. */
+	for (size_t i = 1; rc == 0 && i < w->crew.n && !w->view->head.fragment; i++)
+		crew_hold(&w->crew, &w->crew.v[i], HEAD_PATIENCE);
+	return rc;
+}
+
+/* ---- watching ---- */
+
+static double training_loss(const struct view *v)
+{
+	double sum = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < v->learners; i++)
+		if (v->learner[i].life == VIEW_ALIVE && v->learner[i].beat.loss > 0) {
+			sum += v->learner[i].beat.loss;
+			n++;
+		}
+	return n ? sum / (double)n : 0;
+}
+
+static void tell_progress(const struct work *w)
+{
+	const struct view *v = w->view;
+	char target[32] = "";
+
+	if (w->signal) {
+		say_progress(&say, "stopping: %zu still have to save", crew_running(&w->crew));
+		return;
+	}
+	if (v->manifest.target_steps)
+		snprintf(target, sizeof target, "/%" PRIu64, v->manifest.target_steps);
+	say_progress(&say, "step %" PRIu64 "%s, %.0f tokens/s, training loss %.3f, %zu of %" PRIu64
+		     " learners alive", v->head.step, target, v->tokens_per_s, training_loss(v), view_alive(v),
+		     o.learners);
+}
+
+static bool hopeless(const struct crew_member *m)
+{
+	int status = proc_exit_status(&m->proc);
+
+	return m->state == CREW_FAILED || (m->state == CREW_PAUSED && m->deaths >= DEATHS_MOST && status != 4);
+}
+
+static int code_of(const struct crew_member *m)
+{
+	int status = proc_exit_status(&m->proc);
+
+	return m->state != CREW_FAILED ? ERR_DATA : status == 3 ? ERR_AUTH : ERR_USAGE;
+}
+
+/* The syncer can't be done without, learners only all of them. */
+static int check_hope(const struct work *w)
+{
+	const struct crew *c = &w->crew;
+	size_t lost = 0;
+
+	if (hopeless(&c->v[0]))
+		return err_set(code_of(&c->v[0]), "%s: no syncer: see %s/%s", o.run, o.run, c->v[0].log);
+	for (size_t i = 1; i < c->n; i++)
+		lost += hopeless(&c->v[i]);
+	if (lost + 1 == c->n)
+		return err_set(code_of(&c->v[1]), "%s: no learner: see %s/%s", o.run, o.run, c->v[1].log);
+	return 0;
+}
+
+/* One that left before the end, whoever sent it away, is wanted back. */
+static void call_back(struct work *w)
+{
+	for (size_t i = 0; i < w->crew.n && !view_over(w->view); i++)
+		crew_again(&w->crew, &w->crew.v[i]);
+}
+
+static void heed(struct work *w, int s)
+{
+	if (s != SIGINT && s != SIGTERM && s != SIGHUP)
+		return;
+	if (!w->signal) {
+		w->signal = s;
+		w->asked = now();
+		crew_ask(&w->crew);
+	} else if (now() - w->asked > ONE_REQUEST) {
+		crew_kill(&w->crew);
+	}
+}
+
+static int look(struct work *w)
+{
+	int rc = view_read(w->view);
+
+	if (rc == 0 && !w->signal) {
+		if (w->view->head.fragment)
+			crew_hurry(&w->crew);
+		call_back(w);
+		rc = check_hope(w);
+	}
+	if (rc == 0 && say_due(&say))
+		tell_progress(w);
+	return rc;
+}
+
+/* Once the syncer is done, learners leave by themselves, or are told to. */
+static void hurry(struct work *w, double *over)
+{
+	if (!view_over(w->view))
+		return;
+	if (*over < 0)
+		*over = now();
+	if (now() - *over > STOP_PATIENCE && !w->crew.stopping)
+		crew_ask(&w->crew);
+	if (now() - *over > 2 * STOP_PATIENCE)
+		crew_kill(&w->crew);
+}
+
+static bool finished(const struct work *w)
+{
+	return crew_running(&w->crew) == 0 && (w->signal || w->crew.stopping || view_over(w->view));
+}
+
+static int attend(struct work *w)
+{
+	double next = 0, over = -1;
+	int rc = crew_start(&w->crew);
+
+	while (rc == 0 && !finished(w)) {
+		heed(w, proc_watch_wait(&w->watch, crew_due(&w->crew, next > now() ? next - now() : 0)));
+		rc = crew_tend(&w->crew);
+		if (rc == 0 && now() >= next) {
+			rc = look(w);
+			next = now() + (w->view->head.fragment ? LOOK_EVERY : HEAD_EVERY);
+		}
+		if (w->signal && now() - w->asked > STOP_PATIENCE)
+			crew_kill(&w->crew);
+		hurry(w, &over);
+	}
+	say_progress_end(&say);
+	return rc;
+}
+
+/* After an error children are given the time to save. */
+static void dismiss(struct work *w)
+{
+	double began = now();
+
+	crew_ask(&w->crew);
+	while (crew_running(&w->crew) && now() - began < STOP_PATIENCE) {
+		proc_watch_wait(&w->watch, 0.2);
+		if (crew_tend(&w->crew) < 0)
+			break;
+	}
+	crew_release(&w->crew);
+}
+
+/* ---- the end ---- */
+
+/* The lines of dl-eval for the last checkpoint, under its path. */
+static int report(const struct work *w)
+{
+	char ckpt[RUNDIR_PATH], valid[DATASET_PATH], shown[512];
+	struct words v = { .n = 0 };
+	struct buf text = BUF_INIT;
+	int rc;
+
+	rundir_ckpt(ckpt, w->view->head.step);
+	add(&v, "dl-eval");
+	add_pair(&v, "-d", dataset_valid(valid, (unsigned)o.learners));
+	add_pair(&v, "-k", w->key_path);
+	add_pair(&v, "--trust", w->trust_path);
+	add(&v, ckpt);
+	rc = tool_read(&text, v.v, OUTPUT_LIMIT);
+	if (rc == 0) {
+		say_escape(shown, sizeof shown, o.run);
+		printf("checkpoint     %s%s%s\n%s", shown, o.run[strlen(o.run) - 1] == '/' ? "" : "/", ckpt, text.data);
+	}
+	buf_release(&text);
+	return rc;
+}
+
+/* Children start in the run directory. */
+static int absolute_variable(const char *name)
+{
+	const char *value = getenv(name);
+	char *path;
+	int rc;
+
+	if (!value || !*value)
+		return 0;
+	rc = rundir_absolute(value, &path);
+	if (rc == 0 && setenv(name, path, 1) < 0)
+		rc = err_sys("%s", name);
+	if (rc == 0)
+		free(path);
+	return rc;
+}
+
+static int find_program(char **out, const char *name)
+{
+	char *found;
+	int rc = proc_find(&found, name);
+
+	if (rc < 0)
+		return rc;
+	rc = rundir_absolute(found, out);
+	free(found);
+	return rc;
+}
+
+static int prepare(struct work *w)
+{
+	int rc = 0;
+
+	if (o.corpus)
+		rc = rundir_absolute(o.corpus, &w->corpus);
+	if (rc == 0 && o.key)
+		rc = rundir_absolute(o.key, &w->key_path);
+	if (rc == 0 && o.trust)
+		rc = rundir_absolute(o.trust, &w->trust_path);
+	if (rc == 0)
+		rc = absolute_variable("DL_KEY");
+	if (rc == 0)
+		rc = absolute_variable("DL_TRUST");
+	if (rc == 0)
+		rc = find_program(&w->learn, "dl-learn");
+	if (rc == 0)
+		rc = find_program(&w->sync, "dl-sync");
+	if (rc == 0)
+		rc = trust_signer(&w->key, o.key, o.trust, &say);
+	return rc < 0 ? rc : trust_load(&w->trust, o.trust, &w->key);
+}
+
+static bool is_there(const char *run)
+{
+	char *path;
+	bool there;
+
+	if (asprintf(&path, "%s/" RUNDIR_MANIFEST, run) < 0)
+		return false;
+	there = access(path, F_OK) == 0;
+	free(path);
+	return there;
+}
+
+/* Into the run directory, made when it is not there. */
+static int enter(struct work *w)
+{
+	bool old = is_there(o.run);
+	int rc = 0;
+
+	if (!old || o.conf) /* now, while a relative path of -c still means the same */
+		rc = print_conf(&w->conf);
+	if (rc == 0 && !old)
+		rc = make_run(w);
+	if (rc == 0)
+		rc = rundir_enter(o.run);
+	if (rc == 0)
+		rc = dir_make(LOG, 0777);
+	if (rc == 0 && (rc = lock_take(&w->lock, LOG "/dl-run")) < 0)
+		rc = err_at(rc, "%s", o.run);
+	if (rc == 0)
+		rc = view_open(&w->view, &w->trust, clock_monotonic());
+	if (rc == 0 && old)
+		rc = check_options(&w->view->manifest);
+	if (rc == 0 && old && o.conf)
+		rc = check_conf(&w->conf, &w->view->manifest);
+	return rc;
+}
+
+static int run(struct work *w)
+{
+	int rc = prepare(w);
+
+	if (rc == 0)
+		rc = enter(w);
+	if (rc == 0)
+		rc = dataset_make(w->corpus, (unsigned)o.learners, w->key_path, &w->trust);
+	if (rc == 0)
+		rc = view_read(w->view);
+	if (rc == 0 && !view_over(w->view)) {
+		rc = hire(w);
+		if (rc == 0)
+			rc = proc_watch_begin(&w->watch);
+		if (rc == 0) {
+			struct err_note note;
+
+			err_save(&note, attend(w));
+			dismiss(w);
+			proc_watch_end(&w->watch);
+			rc = err_restore(&note);
+		}
+	}
+	if (rc == 0 && !w->signal)
+		rc = report(w);
+	return rc < 0 || w->signal ? rc : fd_close_output();
+}
+
+static void release(struct work *w)
+{
+	view_close(w->view);
+	lock_release(&w->lock);
+	trust_release(&w->trust);
+	key_wipe(&w->key);
+	conf_release(&w->conf);
+	free(w->learn);
+	free(w->sync);
+	free(w->corpus);
+	free(w->key_path);
+	free(w->trust_path);
+}
+
+int main(int argc, char **argv)
+{
+	struct work w = { .lock = LOCK_INIT };
+	char **words;
+	int n, rc = fd_standard();
+
+	if (rc == 0)
+		rc = opt_parse(&prog, argc, argv, &words, &n);
+	say_init(&say, prog.name, o.quiet, o.verbose);
+	if (rc == 0)
+		rc = check_words(words, n);
+	if (rc == 0)
+		rc = run(&w);
+	if (rc == 0 && w.signal)
+		say_note(&say, "stopped: the same command goes on");
+	release(&w);
+	if (rc == 0 && w.signal) { /* all is saved; who started us shall know why we left */
+		signal(w.signal, SIG_DFL);
+		raise(w.signal);
+	}
+	return rc < 0 ? say_error(&say, rc) : 0;
+}

@@ -1,0 +1,286 @@
+# dl-run: a whole run on one machine.
+
+load helper
+
+setup_file() {
+	cd "$BATS_FILE_TMPDIR" || return
+	printf '%s\n' 'd_model 16' 'layers 1' 'heads 2' 'ff 32' 'context 32' 'batch 4' 'decay_steps 60' >small.conf
+	corpus 30000 >text.txt
+	# dl-run beside children that do as they are told: what comes first in plan.NAME, line by line.
+	mkdir stubs
+	cp "$DL_BIN/dl-run" stubs
+	cat >stubs/dl-learn <<-'END'
+		#!/bin/sh
+		name=syncer
+		while [ $# -gt 0 ]; do
+			[ "$1" != -i ] || name=$2
+			shift
+		done
+		echo $$ >>../pids.$name
+		plan=$(head -n 1 ../plan.$name)
+		sed -i 1d ../plan.$name
+		eval "${plan:-exec sleep 600}"
+	END
+	chmod +x stubs/dl-learn
+	cp stubs/dl-learn stubs/dl-sync
+}
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+	ln -s "$BATS_FILE_TMPDIR"/{small.conf,text.txt} .
+	touch plan.syncer plan.learner-0 plan.learner-1
+}
+teardown() {
+	[ -z "${runner-}" ] || kill -KILL "$runner" 2>/dev/null || true
+}
+
+# run_small OPTION...: a short run of two learners, for real.
+run_small() {
+	timeout 300 dl-run -m 2 --corpus text.txt -c small.conf -P 2 -H 4 --steps 16 "$@" run
+}
+# plan NAME LINE...: what the stub of NAME does the first time, the second, ...; then it sleeps.
+plan() {
+	printf '%s\n' "${@:2}" >"plan.$1"
+}
+stubbed() {
+	"$BATS_FILE_TMPDIR/stubs/dl-run" -m 2 --corpus text.txt -c small.conf -P 2 "$@" run
+}
+# in_background: stubbed, its pid in $runner, its words in err. As from a terminal, where SIGINT counts.
+in_background() {
+	env --default-signal=INT "$BATS_FILE_TMPDIR/stubs/dl-run" -m 2 --corpus text.txt -c small.conf -P 2 run \
+		>out 2>err </dev/null 3>&- &
+	runner=$!
+	wait_for '[ -s run/log/dl-run.lock ]'
+}
+# ends STATUS: how the one in the background has ended.
+ends() {
+	status=0
+	wait "$runner" || status=$?
+	runner=
+	[ "$status" -eq "$1" ] || complain "status is not $1" "$(cat err)"
+}
+# wait_for CONDITION: half a minute at most.
+wait_for() {
+	for _ in {1..300}; do
+		! eval "$1" 2>/dev/null || return 0
+		sleep 0.1
+	done
+	complain "in vain: $1" "$(cat err 2>/dev/null)"
+}
+gone() { ! kill -0 "$1" 2>/dev/null; }
+all_gone() {
+	local pid
+	while read -r pid; do
+		gone "$pid" || return 1
+	done < <(cat pids.*)
+}
+
+@test "a run goes to its end, prints its last checkpoint and its held-out loss, and again when asked again" {
+	run -0 --separate-stderr run_small
+	expect_no_stderr
+	expect_stdout_like '^checkpoint     run/ckpt/[0-9]+\.ckpt
+loss           [0-9.]+
+perplexity     [0-9.]+
+bits per byte  [0-9.]+
+tokens         [0-9]+$'
+	first=$output
+	ckpt=${lines[0]##* }
+	[ "$(dl-eval -d run/data/2.valid.tok "$ckpt")" = "$(tail -n +2 <<<"$first")" ]
+	run -0 --separate-stderr run_small
+	expect_stdout "$first"
+	run -0 --separate-stderr dl-run -m 2 run
+	expect_stdout "$first"
+	dl-show --verify "$ckpt"
+	run -0 dl-top -1 run
+	expect_stdout_like '^run run   [0-9a-f]{16}   done
+step 16 of 16 '
+	run -0 --separate-stderr dl-show --why run
+	expect_stdout_like '^done at global step 16 of 16, '
+}
+
+@test "another M goes on with the same run, and the same blocks stay held out" {
+	run -0 --separate-stderr timeout 300 dl-run -m 1 --corpus text.txt -c small.conf -P 2 -H 4 --steps 40 run
+	expect_no_stderr
+	first=$output
+	run -0 --separate-stderr dl-run -m 3 run
+	expect_stdout "$first"
+	expect_same run/data/1.valid.tok run/data/3.valid.tok
+	dl-data -d run/data/3.0.tok | wc -c >sum
+	[ "$(for k in 0 1 2; do dl-data -d run/data/3.$k.tok; done | wc -c)" -eq "$(dl-data -d run/data/1.0.tok | wc -c)" ]
+}
+
+@test "killed at any moment, it goes on with the same command" {
+	timeout -s KILL 4 dl-run -m 2 --corpus text.txt -c small.conf -P 2 -H 4 --steps 60 run || true
+	run -0 --separate-stderr timeout 300 dl-run -m 2 --corpus text.txt -c small.conf -P 2 -H 4 --steps 60 run
+	expect_stdout_like '^checkpoint     run/ckpt/60\.ckpt'
+}
+
+@test "children get their places, names, data and keys" {
+	plan learner-1 'echo "$PWD" >../where; exit 2'
+	plan learner-0 'exit 2'
+	run -2 --separate-stderr stubbed -j 3
+	[ "$(cat where)" = "$PWD/run" ]
+	expect_stderr_like 'dl-run: run: no learner: see run/log/learner-0\.log$'
+}
+
+@test "one that dies is started again, and its last words are told once" {
+	plan learner-0 'echo "dl-learn: out of luck" >&2; exit 1' 'kill -KILL $$' 'exec sleep 600'
+	in_background
+	wait_for '[ "$(wc -l <pids.learner-0)" -eq 3 ]'
+	kill -TERM "$runner"
+	ends 143
+	grep -qx 'dl-run: learner-0: exit status 1: dl-learn: out of luck; starts again in 1 s' err
+	[ "$(wc -l <err)" -eq 1 ] || complain "$(cat err)"
+	grep -q 'out of luck' run/log/learner-0.log
+	[ "$(wc -l <pids.learner-1)" -eq 1 ]
+	all_gone
+}
+
+@test "a syncer that can't go on ends the run with its status" {
+	plan syncer 'echo "dl-sync: not authentic" >&2; exit 3'
+	run -3 --separate-stderr stubbed
+	expect_stderr_like 'dl-run: syncer: exit status 3: dl-sync: not authentic'
+	expect_stderr_like 'dl-run: run: no syncer: see run/log/syncer\.log$'
+	all_gone
+}
+
+@test "one learner beyond help does not end the run" {
+	plan learner-0 'exit 3'
+	in_background
+	wait_for 'grep -q "learner-0: exit status 3" err'
+	! gone "$runner" && ! gone "$(cat pids.learner-1)"
+	kill -TERM "$runner"
+	ends 143
+	[ "$(wc -l <pids.learner-0)" -eq 1 ]
+	all_gone
+}
+
+@test "interrupted, it lets its children save, and dies by the same signal" {
+	plan learner-0 'trap "echo saved >../saved; exit 0" TERM; echo on >../on; while :; do sleep 0.1; done'
+	in_background
+	wait_for '[ -s on ]'
+	kill -INT "$runner"
+	ends 130
+	[ "$(cat saved)" = saved ]
+	all_gone
+	[ ! -s out ]
+}
+
+@test "a second interrupt kills at once" {
+	plan learner-0 'trap "" TERM; echo on >../on; for _ in $(seq 600); do sleep 0.1; done'
+	in_background
+	wait_for '[ -s on ]'
+	kill -INT "$runner"
+	for _ in {1..200}; do
+		sleep 0.3
+		kill -INT "$runner" 2>/dev/null || break
+	done
+	ends 130
+	all_gone
+}
+
+@test "children do not outlive it" {
+	in_background
+	wait_for '[ -s pids.learner-0 ] && [ -s pids.learner-1 ] && [ -s pids.syncer ]'
+	kill -KILL "$runner"
+	ends 137
+	wait_for all_gone
+}
+
+@test "one at a time in a run directory" {
+	in_background
+	wait_for '[ -s pids.learner-1 ]'
+	run -4 --separate-stderr stubbed
+	expect_stderr_line "^dl-run: run: log/dl-run: in use by process $runner$"
+	kill -TERM "$runner"
+	ends 143
+}
+
+@test "options that contradict the run are refused by name, the same ones are not" {
+	dl-init -r run -c small.conf -P 2 --momentum 0.5 --lease 45s --target-steps 60
+	refused() {
+		run -2 --separate-stderr stubbed "${@:2}"
+		expect_stderr_line "^dl-run: option $1: the run has .*, not .*: leave it out, or make another run$"
+	}
+	refused -H -H 25
+	refused -K -K 2
+	refused --tau --tau 3
+	refused --momentum --momentum 0.9
+	refused --rule --rule direct
+	refused --adopt --adopt rebase
+	refused --seed --seed 7
+	refused --lease --lease 46s
+	refused --steps --steps 61
+	refused --tokens --tokens 1000
+	run -2 --separate-stderr "$BATS_FILE_TMPDIR/stubs/dl-run" -m 1 -P 3 run
+	expect_stderr_line "^dl-run: option -P: the run has 2, not 3: "
+	sed 's/^batch 4/batch 5/' small.conf >other.conf
+	run -2 --separate-stderr dl-run -m 2 -c other.conf run
+	expect_stderr_line '^dl-run: option -c: other\.conf: the run has batch 4, not 5: '
+	plan syncer 'exit 2' # gets that far
+	run -2 --separate-stderr stubbed --momentum 0.50 --lease 0.75m --steps 60 --rule rda --seed 0
+	expect_stderr_like 'no syncer'
+}
+
+@test "mistakes are told before anything is made" {
+	run -2 --separate-stderr dl-run run
+	expect_stderr_line '^dl-run: how many learners\? give -m M$'
+	run -2 --separate-stderr dl-run -m 0 run
+	expect_stderr_line '^dl-run: option --learners: '
+	run -2 --separate-stderr dl-run -m 2
+	expect_stderr_line '^dl-run: which run\? give a directory$'
+	run -2 --separate-stderr dl-run -m 2 --steps 5 --tokens 5 run
+	expect_stderr_line '^dl-run: the run ends after --steps or after --tokens: one of them$'
+	run -1 --separate-stderr dl-run -m 2 --corpus nowhere.txt run
+	expect_stderr_line '^dl-run: nowhere\.txt: No such file'
+	run -2 --separate-stderr dl-run -m 2 --corpus text.txt -c small.conf -P 0 run
+	expect_stderr_line '^dl-run: dl-init: option --fragments: '
+	printf '%s\n' 'layerz 3' >bad.conf
+	run -2 --separate-stderr dl-run -m 2 --corpus text.txt -c bad.conf run
+	expect_stderr_line "^dl-run: dl-init: bad\.conf: line 1: unknown key 'layerz'"
+	expect_no_file run
+}
+
+@test "without a corpus, and without the default one, it says what to install" {
+	mkdir bin
+	for program in "$DL_BIN"/dl-*; do
+		cp "$program" bin
+	done
+	run -2 --separate-stderr env PATH=/nowhere bin/dl-run -m 2 run
+	expect_stderr_line '^dl-run: no data: give --corpus FILE, or install the default corpus with apt-get install bible-kjv$'
+	expect_no_file run
+}
+
+@test "another corpus than the run's is refused, the same one is not" {
+	plan syncer 'exit 2' 'exit 2'
+	run -2 --separate-stderr stubbed
+	head -c 29999 text.txt >shorter.txt
+	{ cat text.txt && echo; } >longer.txt
+	tr e f <text.txt >different.txt
+	for other in shorter longer different; do
+		run -2 --separate-stderr dl-run -m 2 --corpus $other.txt run
+		expect_stderr_line "^dl-run: --corpus .*/$other\.txt: the run has another one, in data/corpus\.tok$"
+	done
+	dl-data -o text text.txt
+	run -2 --separate-stderr "$BATS_FILE_TMPDIR/stubs/dl-run" -m 2 --corpus text.tok run
+	expect_stderr_like 'no syncer'
+}
+
+@test "a shard of ids is a corpus, too" {
+	sed '1i vocab 300' small.conf >ids.conf
+	seq 0 299 | awk '{ for (i = 0; i < 40; i++) printf "%d ", ($1 + i * i) % 300; print "" }' |
+		dl-data --ids --vocab 300 --bytes 50000 -o ids
+	plan syncer 'exit 2'
+	run -2 --separate-stderr "$BATS_FILE_TMPDIR/stubs/dl-run" -m 2 --corpus ids.tok -c ids.conf -P 2 run
+	expect_stderr_like 'no syncer'
+	dl-data -d ids.tok >whole
+	dl-data -d run/data/corpus.tok >again
+	expect_same whole again
+	run -0 dl-show run/data/2.0.tok
+	expect_stdout_like 'vocab +300'
+}
+
+@test "on a terminal one line tells the progress" {
+	command -v script >/dev/null || skip "no script"
+	run -0 script -qec "$(declare -f run_small); run_small" /dev/null </dev/null
+	expect_stdout_like 'dl-run: step [0-9]+/16, [0-9]+ tokens/s, training loss [0-9.]+, [0-9] of 2 learners alive'
+}
