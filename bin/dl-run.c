@@ -30,6 +30,7 @@
 #define HEAD_EVERY 0.1
 #define ONE_REQUEST 0.5    /* seconds: signals that come together are one */
 #define STOP_PATIENCE 30.0 /* seconds for children to save and leave */
+#define BLIND_MOST 60      /* looks that may fail in a row */
 #define DEATHS_MOST 6      /* in a row, of everybody: it will not get better */
 #define OUTPUT_LIMIT ((size_t)1 << 16)
 #define WORDS 48
@@ -106,6 +107,7 @@ struct work {
 	char threads[32];
 	struct crew crew;
 	struct proc_watch watch;
+	unsigned blind;              /* looks in a row that failed */
 	int signal;                  /* that asked to stop */
 	double asked;                /* when */
 };
@@ -422,6 +424,11 @@ static int look(struct work *w)
 {
 	int rc = view_read(w->view);
 
+	if (rc < 0 && rc != ERR_NOMEM && ++w->blind < BLIND_MOST) {
+		say_note(&say, "%s", err_text()); /* the run goes on whether we see it or not */
+		return 0;
+	}
+	w->blind = 0;
 	if (rc == 0 && !w->signal) {
 		if (w->view->head.fragment)
 			crew_hurry(&w->crew);

@@ -111,9 +111,11 @@ static int put_reason(struct buf *out, const struct view *v, const struct view_c
 
 	if (v->syncer != VIEW_ALIVE)
 		return buf_str(out, "  no syncer is at work that would merge it\n");
-	if (c->answers >= k)
+	if (c->answers >= k && v->head.times.window > 0)
 		return buf_fmt(out, "  it has its quorum, and is merged when the grace window of %.3g s is over or "
 			       "all have answered\n", v->head.times.window);
+	if (c->answers >= k)
+		return buf_str(out, "  it has its quorum: the merge is under way\n");
 	if (possible < k)
 		return buf_fmt(out, "  it can't have its quorum: %zu of the %u learners it needs are alive\n",
 			       possible, k);
