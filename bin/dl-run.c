@@ -26,7 +26,7 @@
 
 #define LEARNERS_MAX 1000
 #define LOOK_EVERY 1.0     /* seconds */
-#define HEAD_PATIENCE 10.0 /* seconds that learners wait for the syncer's first head */
+#define HEAD_PATIENCE 3.0 /* seconds that learners wait for the syncer's first head */
 #define HEAD_EVERY 0.1
 #define ONE_REQUEST 0.5    /* seconds: signals that come together are one */
 #define STOP_PATIENCE 30.0 /* seconds for children to save and leave */
