@@ -85,8 +85,7 @@ static const char *const synopsis[] = {
 	NULL
 };
 static const struct opt_prog prog = {
-	"dl-learn", "Trains on a shard: from a checkpoint to a delta, or as a learner of a run directory.",
-	synopsis, table
+	"dl-learn", "Trains on a shard: checkpoint to delta, or as a learner of a run directory.", synopsis, table
 };
 static struct say say;
 
