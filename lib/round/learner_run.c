@@ -47,6 +47,7 @@ struct learner_run {
 	uint64_t heads;  /* seen, as of the last look */
 	double stale;    /* own steps since the last of them */
 	bool idle, done; /* nothing to train for; the run is over */
+	bool unsaved;    /* the last state could not be written, and that was said */
 	struct metrics_row row[DESK_ROWS]; /* (rows) not yet at the desk */
 	size_t rows;
 };
@@ -346,8 +347,10 @@ static bool save_if_due(struct learner_run *l, struct desk *d)
 {
 	double now = clock_now(&l->clock);
 
-	if (d->saving == DESK_FAILED)
+	if (d->saving == DESK_FAILED && !l->unsaved)
 		say_warn(l->say, "%s: state not saved, training goes on", d->saved.text);
+	if (d->saving == DESK_DONE || d->saving == DESK_FAILED)
+		l->unsaved = d->saving == DESK_FAILED;
 	if (d->saving == DESK_DONE || d->saving == DESK_FAILED)
 		d->saving = DESK_NONE;
 	if (now - l->saved < l->conf.save_every || !desk_post_state(d, &l->replica, &l->trainer))
