@@ -181,5 +181,7 @@ int main(int argc, char **argv)
 	if (rc == 0 && (rc = check_options(n)) == 0)
 		rc = run(&y);
 	release(&y);
+	if (o.once && o.quiet && (rc == ERR_AGAIN || rc == ERR_BUSY))
+		return err_status(rc); /* for cron, which mails what is said */
 	return rc < 0 ? say_error(&say, rc) : 0;
 }

@@ -100,10 +100,8 @@ int finish_begin(struct syncer *s)
 /* 1: done. */
 int finish_run(struct syncer *s)
 {
-	int rc = collect(s); /* who is late hears of it now or never */
+	int rc = write_checkpoint(s);
 
-	if (rc == 0)
-		rc = write_checkpoint(s);
 	if (rc < 0)
 		return rc;
 	tape_begin(s->tape, syncer_seconds(s), "done");

@@ -45,7 +45,8 @@ struct learner_run {
 	uint64_t steps_now, tokens_now;
 	double step_seconds, loss; /* running means */
 	uint64_t heads;  /* seen, as of the last look */
-	double stale;    /* own steps since the last of them */
+	double stale;    /* own steps since the last of them, */
+	double sign;     /* which was then */
 	bool idle, done; /* nothing to train for; the run is over */
 	bool unsaved;    /* the last state could not be written, and that was said */
 	struct metrics_row row[DESK_ROWS]; /* (rows) not yet at the desk */
@@ -363,8 +364,10 @@ static void follow_head(struct learner_run *l, const struct desk *d)
 {
 	enum phase phase = d->headed ? d->head.phase : PHASE_RUNNING;
 
-	if (d->heads != l->heads)
+	if (d->heads != l->heads) {
 		l->stale = 0;
+		l->sign = clock_now(&l->clock);
+	}
 	l->heads = d->heads;
 	l->done = phase == PHASE_DONE;
 	l->idle = phase != PHASE_RUNNING ||
@@ -467,9 +470,13 @@ static bool time_to_end(const struct learner_run *l)
 	return l->conf.seconds > 0 && clock_now(&l->clock) - l->opened >= l->conf.seconds;
 }
 
+/* Small models make thousands of steps in the time between two heads: unless a number was given, a syncer
+ * has a lease as well to show that it lives. */
 static int check_stale(const struct learner_run *l)
 {
 	if (l->stale < (double)l->max_stale)
+		return 0;
+	if (!l->conf.max_stale && clock_now(&l->clock) - fmax(l->sign, l->begun) < l->manifest.lease)
 		return 0;
 	return err_set(ERR_AGAIN, "no sign of a syncer for %" PRIu64
 		" steps: stopped with its state saved (start dl-sync, then the same command again)",

@@ -36,7 +36,7 @@ struct learner_run_conf {
 	enum encoding encoding; /* of deltas */
 	bool adopting;          /* adopt counts; else the run's */
 	struct adopt_rule adopt;
-	uint64_t max_stale;     /* own steps without a new head; 0: 20 H */
+	uint64_t max_stale;     /* own steps without a new head; 0: 20 H, and a lease */
 	double save_every;      /* seconds between saves of the state */
 	const char *metrics;    /* TSV to append to, or NULL */
 	int (*stop)(void);      /* not 0: end at the next step; may be NULL */

@@ -21,6 +21,7 @@
 #define BEAT 0.9         /* seconds between heads */
 #define RETRY 0.2        /* seconds after a failure, doubled up to */
 #define RETRY_MOST 5.0
+#define SEE_OFF 5.0      /* seconds that learners are given to leave when the run is done */
 #define TELL_AGAIN 30.0  /* the same trouble is told again */
 
 double syncer_now(const struct syncer *s)
@@ -321,6 +322,32 @@ static int one_turn(struct syncer *s, double *until)
 	return rc;
 }
 
+static bool all_gone(const struct syncer *s)
+{
+	for (size_t i = 0; i < s->roster.n; i++)
+		if (!s->roster.v[i]->gone && !s->roster.v[i]->lost)
+			return false;
+	return true;
+}
+
+/* The run is done. Learners see that and leave; what is still on its way from them is late, and told so. */
+static void see_off(struct syncer *s)
+{
+	double until = syncer_now(s) + fmin(SEE_OFF, s->c.manifest->lease);
+
+	s->roster.scan = 0;
+	while (syncer_now(s) < until && !wake_requested()) {
+		bool last = all_gone(s) && s->roster.scan > 0;
+
+		if (listen_all(s) < 0 || collect(s) < 0 ||
+			(syncer_now(s) >= s->head_due && syncer_publish(s, true) < 0))
+			break;
+		if (last)
+			break;
+		rest(s, syncer_now(s) + TURN, 0);
+	}
+}
+
 int syncer_run(struct syncer *s)
 {
 	double until, began, merged;
@@ -340,5 +367,7 @@ int syncer_run(struct syncer *s)
 		if ((rc = one_turn(s, &until)) == 0)
 			rest(s, until, s->merged > merged ? 0 : syncer_now(s) - began);
 	}
+	if (rc > 0)
+		see_off(s);
 	return rc == ERR_BUSY || rc == ERR_NOMEM ? rc : leave(s, rc < 0 ? rc : 0);
 }

@@ -70,6 +70,7 @@ replays() {
 	run -0 --separate-stderr dl-sync -r run --replay
 	expect_stdout_like " 0 different"
 	expect_stdout_like " 0 not kept"
+	run -0 --separate-stderr dl-show --ledger run # the books balance
 }
 
 @test "a run goes to its end, quietly" {
@@ -200,6 +201,33 @@ elsewhere() {
 	done
 	run -0 timeout 120 dl-sync -r run
 	replays
+}
+
+@test "learners that are killed, too, lose only what was under way" {
+	local i
+	new_run --target-steps 200 --lease 2s
+	begin killer bash -c 'for i in 1 2 3 4 5 6 7 8; do
+		timeout -s KILL 0.$((i * 3 % 10))5 dl-pretend -r run -m 3; done; exec dl-pretend -r run -m 3'
+	for ((i = 0; i < 8; i++)); do
+		timeout -s KILL "0.$((i * 7 % 10))5" dl-sync -r run -q || true
+	done
+	run -0 timeout 120 dl-sync -r run -q
+	wait "$killer"
+	tape_has " back learner=p0 "
+	replays
+}
+
+@test "learners and syncer of a real run end together, also small and fast ones" {
+	printf 'vocab 256\nd_model 16\nlayers 2\nheads 2\nff 32\ncontext 32\nbatch 2\n' >model.conf
+	corpus 20000 | dl-data --split 2 -o text
+	dl-init -q -r run -c model.conf -P 4 -H 20 --target-steps 300 --keep 0
+	begin a dl-learn -r run -i a -d text.0.tok -q
+	begin b dl-learn -r run -i b -d text.1.tok -q
+	run -0 --separate-stderr timeout 120 dl-sync -r run
+	expect_no_stderr
+	wait "$a" "$b"
+	replays
+	run -0 --separate-stderr dl-eval -d text.0.tok run/ckpt/*.ckpt
 }
 
 @test "no quorum until the deadline is status 4, and says who is missing" {

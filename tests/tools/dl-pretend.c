@@ -21,8 +21,9 @@
  *     --goes-on    does not stop when the run is done
  *
  * The model's size does not matter; memory is a few numbers for each learner and fragment. It keeps the books
- * that a learner keeps, in its beat, and goes on from its beat and its deltas when it is started again;
- * adoption is as by `overwrite`. Exit status 0 when the run is done, or it left as told.
+ * that a learner keeps, in its beat, and goes on from its beat and its deltas when it is started again, with
+ * the work under way if it left tidily; adoption is as by `overwrite`. Exit status 0 when the run is done,
+ * or it left as told.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -90,7 +91,7 @@ struct learner {
 	uint64_t first;          /* steps of the lives before */
 	uint64_t *at;            /* (fragments) own steps when it answered last */
 	digest *base;            /* (fragments) */
-	bool dirty;
+	bool dirty, tidy;        /* tidy: its last life ended with a last beat */
 	struct rng rng;
 	/* an answer that is given late */
 	struct buf tardy;
@@ -189,6 +190,7 @@ static void read_beat(struct pretend *p, struct learner *l)
 		l->beat.steps = b.steps;
 		l->beat.step = b.step;
 		memcpy(l->beat.fragment, b.fragment, b.fragments * sizeof *b.fragment);
+		l->tidy = b.state == BEAT_GONE;
 	}
 	beat_release(&b);
 	header_release(&h);
@@ -222,7 +224,7 @@ static void read_delta(struct learner *l, const char *name)
 	close(fd);
 }
 
-/* What was under way when the life before ended is lost. */
+/* What was under way when the life before ended is lost, unless it left tidily. */
 static void start_learner(struct pretend *p, struct learner *l, size_t i)
 {
 	char dir[RUNDIR_PATH], **names;
@@ -246,6 +248,8 @@ static void start_learner(struct pretend *p, struct learner *l, size_t i)
 	for (unsigned f = 0; f < p->fragments.n; f++) {
 		struct beat_fragment *b = &l->beat.fragment[f];
 
+		if (l->tidy && b->answered + b->lost + b->tokens == l->beat.trained)
+			continue;
 		b->lost = l->beat.trained - b->answered;
 		b->steps = b->tokens = b->version = 0;
 	}
@@ -430,8 +434,10 @@ static void adopt(struct pretend *p, struct learner *l, unsigned f)
 	struct beat_fragment *b = &l->beat.fragment[f];
 	uint64_t step = h->step;
 
-	if (h->version == b->version)
+	if (h->version == b->version) {
+		l->base[f] = h->id;
 		return;
+	}
 	if (b->round == h->round && b->round)
 		step += l->beat.steps - l->at[f];
 	else if (l->beat.step > step)
