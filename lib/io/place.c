@@ -262,8 +262,14 @@ static int open_directory(const char *path, DIR **out)
 	return 1;
 }
 
-int place_list_if(char ***names, size_t *n, const char *path, size_t limit, bool *more,
-	bool (*keep)(void *ctx, const char *name), void *ctx)
+/* What is known not to be a directory, without a look at each; not every file system tells. */
+static bool no_directory(const struct dirent *e)
+{
+	return e->d_type != DT_DIR && e->d_type != DT_UNKNOWN;
+}
+
+static int list(char ***names, size_t *n, const char *path, size_t limit, bool *more,
+	bool (*keep)(void *ctx, const char *name), void *ctx, bool directories)
 {
 	struct list l = { 0 };
 	struct dirent *e;
@@ -278,7 +284,7 @@ int place_list_if(char ***names, size_t *n, const char *path, size_t limit, bool
 	rc = 0;
 	errno = 0;
 	while (rc == 0 && !*more && (e = readdir(d)) != NULL) {
-		if (e->d_name[0] != '.' && (!keep || keep(ctx, e->d_name))) {
+		if (e->d_name[0] != '.' && !(directories && no_directory(e)) && (!keep || keep(ctx, e->d_name))) {
 			*more = l.n == limit;
 			rc = *more ? 0 : push(&l, e->d_name);
 		}
@@ -300,5 +306,17 @@ int place_list_if(char ***names, size_t *n, const char *path, size_t limit, bool
 
 int place_list(char ***names, size_t *n, const char *path, size_t limit, bool *more)
 {
-	return place_list_if(names, n, path, limit, more, NULL, NULL);
+	return list(names, n, path, limit, more, NULL, NULL, false);
+}
+
+int place_list_if(char ***names, size_t *n, const char *path, size_t limit, bool *more,
+	bool (*keep)(void *ctx, const char *name), void *ctx)
+{
+	return list(names, n, path, limit, more, keep, ctx, false);
+}
+
+int place_list_dirs(char ***names, size_t *n, const char *path, size_t limit, bool *more,
+	bool (*keep)(void *ctx, const char *name), void *ctx)
+{
+	return list(names, n, path, limit, more, keep, ctx, true);
 }

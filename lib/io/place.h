@@ -39,6 +39,9 @@ int place_list(char ***names, size_t *n, const char *path, size_t limit, bool *m
 /* The same of those entries only for which keep(ctx, name): strangers' junk cannot crowd them out. */
 int place_list_if(char ***names, size_t *n, const char *path, size_t limit, bool *more,
 	bool (*keep)(void *ctx, const char *name), void *ctx) ERR_MUST;
+/* And of those only that may be directories. */
+int place_list_dirs(char ***names, size_t *n, const char *path, size_t limit, bool *more,
+	bool (*keep)(void *ctx, const char *name), void *ctx) ERR_MUST;
 void place_list_free(char **names, size_t n);
 
 #endif

@@ -128,7 +128,7 @@ int audit_beats(const struct audit *a, int (*take)(void *ctx, const struct beat 
 	char **name;
 	size_t n;
 	bool more = false;
-	int rc = place_list_if(&name, &n, "learner", LEARNERS, &more, is_name, NULL);
+	int rc = place_list_dirs(&name, &n, "learner", LEARNERS, &more, is_name, NULL);
 
 	if (rc < 0)
 		return rc;

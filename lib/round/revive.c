@@ -293,7 +293,7 @@ int revive_moments(struct run_state *s, char *from, const struct meta *about, co
 	int rc;
 
 	memcpy(own, about->learner, sizeof own);
-	if ((rc = place_list_if(&names, &n, "learner", LIST_MOST, &more, is_name, own)) < 0)
+	if ((rc = place_list_dirs(&names, &n, "learner", LIST_MOST, &more, is_name, own)) < 0)
 		return rc;
 	v = calloc(n ? n : 1, sizeof *v);
 	rc = v ? 0 : err_nomem();

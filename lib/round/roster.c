@@ -279,7 +279,7 @@ int roster_scan(struct roster *r, double now, const struct roster_rules *rules)
 
 	if (now < r->scan)
 		return 0;
-	if ((rc = place_list_if(&names, &n, "learner", SCAN_NAMES, &more, unknown, &l)) < 0)
+	if ((rc = place_list_dirs(&names, &n, "learner", SCAN_NAMES, &more, unknown, &l)) < 0)
 		return rc;
 	r->skip = more ? r->skip + SCAN_NAMES : 0;
 	for (size_t i = 0; i < n && rc >= 0; i++) {

@@ -187,7 +187,7 @@ static int find_learners(struct view *v)
 	char **names = NULL;
 	size_t n = 0;
 	bool more = false;
-	int rc = place_list_if(&names, &n, "learner", LEARNERS_MAX, &more, is_name, NULL);
+	int rc = place_list_dirs(&names, &n, "learner", LEARNERS_MAX, &more, is_name, NULL);
 
 	if (rc < 0)
 		trouble(v, NULL, 0);

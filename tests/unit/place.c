@@ -147,6 +147,11 @@ static void lists(void)
 	CHECK_STR(names[4], "n8");
 	CHECK(asked == 10);
 	place_list_free(names, n);
+	CHECK(mkdir("l/d2", 0700) == 0);
+	CHECK(place_list_dirs(&names, &n, "l", 10, &more, even, &asked) == 0 && n >= 1);
+	CHECK_STR(names[0], "d2");
+	CHECK(rmdir("l/d2") == 0);
+	place_list_free(names, n);
 	CHECK(place_list(&names, &n, "l/n0", 9, &more) == ERR_DATA);
 	for (int i = 0; i < 10; i++) {
 		snprintf(path, sizeof path, "l/n%d", i);
