@@ -362,6 +362,7 @@ tensors() {
 	for option in '-P 0' '-P 1001' '-P x' '-H 0' '-K 0' '-K -1' '--tau 0' '--lease 0' '--momentum 1' \
 		'--gamma -1' '--outer-lr nan' '--keep -1' '--target-steps 1.5' '--rule mean' '--adopt some' \
 		'--adopt mix:2' '--adopt mix:' '--delta raw' '--delta q4'; do
+		# shellcheck disable=SC2086 # two words
 		run -2 --separate-stderr dl-init -r run -c my.conf $option
 		expect_stdout ""
 		expect_stderr_line "^dl-init: option "
