@@ -97,6 +97,25 @@ static bool hit_fd(enum call c, int fd)
 	return hit(c, path);
 }
 
+/* The same for a name below an open directory, as the kernel would find it. */
+static bool hit_at(enum call c, int dir, const char *name)
+{
+	char link[64], path[4096] = "";
+	ssize_t n;
+
+	if (!plan.on[c])
+		return false;
+	if (name[0] == '/')
+		return hit(c, name);
+	if (dir == AT_FDCWD)
+		snprintf(link, sizeof(link), "/proc/self/cwd");
+	else
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", dir);
+	n = syscall(SYS_readlinkat, AT_FDCWD, link, path, sizeof(path) / 2);
+	snprintf(path + (n > 0 ? n : 0), sizeof(path) / 2, "/%s", name);
+	return hit(c, path);
+}
+
 static int fail(void)
 {
 	errno = plan.error;
@@ -127,7 +146,7 @@ static mode_t mode_of(int flags, va_list args)
 		va_start(args, flags);                                  \
 		mode = mode_of(flags, args);                            \
 		va_end(args);                                           \
-		if (hit(OPEN, path) && !plan.half)                      \
+		if (hit_at(OPEN, AT_FDCWD, path) && !plan.half)         \
 			return fail();                                  \
 		return real(path, flags, mode);                         \
 	}
@@ -140,7 +159,7 @@ static mode_t mode_of(int flags, va_list args)
 		va_start(args, flags);                                  \
 		mode = mode_of(flags, args);                            \
 		va_end(args);                                           \
-		if (hit(OPEN, path) && !plan.half)                      \
+		if (hit_at(OPEN, dir, path) && !plan.half)              \
 			return fail();                                  \
 		return real(dir, path, flags, mode);                    \
 	}
@@ -222,52 +241,52 @@ int ftruncate64(int fd, off64_t n)
 int rename(const char *from, const char *to)
 {
 	REAL(int, rename, const char *, const char *);
-	BREAK(hit(RENAME, to), real(from, to));
+	BREAK(hit_at(RENAME, AT_FDCWD, to), real(from, to));
 }
 int renameat(int a, const char *from, int b, const char *to)
 {
 	REAL(int, renameat, int, const char *, int, const char *);
-	BREAK(hit(RENAME, to), real(a, from, b, to));
+	BREAK(hit_at(RENAME, b, to), real(a, from, b, to));
 }
 int renameat2(int a, const char *from, int b, const char *to, unsigned flags)
 {
 	REAL(int, renameat2, int, const char *, int, const char *, unsigned);
-	BREAK(hit(RENAME, to), real(a, from, b, to, flags));
+	BREAK(hit_at(RENAME, b, to), real(a, from, b, to, flags));
 }
 int link(const char *from, const char *to)
 {
 	REAL(int, link, const char *, const char *);
-	BREAK(hit(LINK, to), real(from, to));
+	BREAK(hit_at(LINK, AT_FDCWD, to), real(from, to));
 }
 int linkat(int a, const char *from, int b, const char *to, int flags)
 {
 	REAL(int, linkat, int, const char *, int, const char *, int);
-	BREAK(hit(LINK, to), real(a, from, b, to, flags));
+	BREAK(hit_at(LINK, b, to), real(a, from, b, to, flags));
 }
 int unlink(const char *path)
 {
 	REAL(int, unlink, const char *);
-	BREAK(hit(UNLINK, path), real(path));
+	BREAK(hit_at(UNLINK, AT_FDCWD, path), real(path));
 }
 int unlinkat(int dir, const char *path, int flags)
 {
 	REAL(int, unlinkat, int, const char *, int);
-	BREAK(hit(UNLINK, path), real(dir, path, flags));
+	BREAK(hit_at(UNLINK, dir, path), real(dir, path, flags));
 }
 int mkdir(const char *path, mode_t mode)
 {
 	REAL(int, mkdir, const char *, mode_t);
-	BREAK(hit(MKDIR, path), real(path, mode));
+	BREAK(hit_at(MKDIR, AT_FDCWD, path), real(path, mode));
 }
 int mkdirat(int dir, const char *path, mode_t mode)
 {
 	REAL(int, mkdirat, int, const char *, mode_t);
-	BREAK(hit(MKDIR, path), real(dir, path, mode));
+	BREAK(hit_at(MKDIR, dir, path), real(dir, path, mode));
 }
 DIR *opendir(const char *path)
 {
 	REAL(DIR *, opendir, const char *);
-	if (hit(READDIR, path) && !plan.half)
+	if (hit_at(READDIR, AT_FDCWD, path) && !plan.half)
 		return fail(), NULL;
 	return real(path);
 }

@@ -1,0 +1,153 @@
+# Kills and failing calls at any moment: nothing accepted is lost, nothing counts twice, replay gives the same bits.
+
+# shellcheck disable=SC2004,SC2034,SC2030,SC2031,SC2314 # variables of decoupled.bash
+load helper
+load decoupled
+
+setup_file() {
+	setup_runs
+	ready_run
+	cp -r "$BATS_FILE_TMPDIR/ready" calm
+	dl-sync -q -r calm --once
+	merged calm >"$BATS_FILE_TMPDIR/want"
+	teardown
+}
+setup() {
+	setup_run
+}
+
+# once_after RUN: goes on undisturbed, as cron would, until both fragments are merged.
+once_after() {
+	local _
+	for _ in 1 2 3; do
+		dl-sync -q -r "$1" --once 2>>words || :
+		[ "$(merged "$1" | wc -l)" -lt 2 ] || return 0
+	done
+}
+# every CALLS HOW FIRST STRIDE: dl-sync --once over and over on a copy of `ready`, with a fault at each STRIDE-th
+# call from FIRST until there are no more. Whatever the first try did, the next ones end up with what an
+# undisturbed merge gives, replay agrees and the books balance.
+every() {
+	local calls=$1 how=$2 n ended
+	need_plain_build
+	for ((n = $3; n < 5000; n += $4)); do
+		rm -rf run hit words
+		cp -r "$BATS_FILE_TMPDIR/ready" run
+		ended=0
+		FAULT_HIT=$PWD/hit dl-break "$calls" "$how" "$n" dl-sync -q -r run --once 2>words || ended=$?
+		[ -e hit ] || break
+		case $how:$ended in
+		kill:137 | *:0 | *:1 | *:4) ;;
+		*) complain "$how at call $n, $(cat hit): status $ended" "$(cat words)" || return ;;
+		esac
+		once_after run
+		merged run >have
+		cmp -s have "$BATS_FILE_TMPDIR/want" ||
+			complain "$how at call $n, $(cat hit): not what a calm merge gives" "$(cat words)" "$(cat have)" || return
+		dl-sync -q -r run --replay >>words 2>&1 || complain "$how at call $n, $(cat hit): replay" "$(cat words)" || return
+		dl-show --ledger run >ledger 2>>words ||
+			complain "$how at call $n, $(cat hit): books" "$(cat words ledger)" || return
+	done
+	[ "$n" -gt "$3" ] || complain "$calls: never hit"
+}
+
+@test "the syncer killed at every 7th call on a file: as if it had not been" {
+	every all kill 1 7
+}
+@test "calls of a merge that fail with what is usual for them: as if they had not" {
+	every write ENOSPC 1 3
+	every fsync EIO 1 2
+	every link EIO 1 1
+	every rename EXDEV 1 1
+	every open ESTALE 2 9
+	every write short 1 5
+	every read short 1 11
+}
+@test "a link or rename that was done and reports failure, as over NFS: as if it had not" {
+	every link done:EEXIST 1 1
+	every rename done:ENOENT 1 1
+	every mkdir done:EEXIST 1 1
+}
+# bats test_tags=slow
+@test "the syncer killed at every call on a file" {
+	every all kill 1 1
+}
+# bats test_tags=slow
+@test "every call on a file failing once, in every way" {
+	local how
+	for how in ENOSPC EIO EINTR ESTALE EXDEV EACCES short done:EIO; do
+		every all "$how" 1 1
+	done
+}
+
+# keeper NAME COMMAND...: lets it live again and again, until it leaves with status 0. As long as there are lives
+# in `budget`, each ends at a call drawn at random.
+keeper() {
+	local name=$1 random ended
+	random=$(cksum <<<"$name $seed" | cut -d ' ' -f 1)
+	shift
+	while :; do
+		ended=0
+		if [ "$(wc -l <kills)" -lt "$budget" ]; then
+			random=$(((random * 1103515245 + 12345) & 0x7fffffff))
+			dl-break all kill $((1 + (random >> 8) % (20 << ((random >> 4) % 7)))) "$@" 2>>"$name.log" &
+		else
+			"$@" 2>>"$name.log" &
+		fi
+		echo $! >"$name.pid"
+		echo $! >>started
+		wait $! || ended=$?
+		case $ended in
+		0) return 0 ;;
+		137) echo "$name" >>kills ;;
+		*)
+			echo "$name left with status $ended: $(tail -n 1 "$name.log")" >>failures
+			return 1
+			;;
+		esac
+	done 2>/dev/null
+}
+# Kills at moments that no call marks.
+killer() {
+	local random=$seed name
+	while [ "$(wc -l <kills)" -lt "$budget" ]; do
+		random=$(((random * 1103515245 + 12345) & 0x7fffffff))
+		sleep "0.$(printf %03d $((20 + (random >> 8) % 300)))"
+		name=$(set -- sync a b c && shift $(((random >> 5) % 4)) && echo "$1")
+		kill -KILL "$(cat "$name.pid")" || :
+	done 2>/dev/null
+}
+# storm N STEPS: a run of so many steps whose participants are killed N times.
+storm() {
+	local budget=$1 seed=7 name n=0
+	need_plain_build
+	: >kills
+	: >failures
+	small_run run --target-steps "$2"
+	keeper sync dl-sync -q -r run --take-over 3>&- &
+	pids[sync]=$!
+	for name in a b c; do
+		keeper "$name" dl-learn -q -r run -i "$name" -j 1 -d "$BATS_FILE_TMPDIR/part.$n.tok" 3>&- &
+		pids[$name]=$!
+		n=$((n + 1))
+	done
+	killer 3>&- &
+	pids[killer]=$!
+	for name in sync a b c; do
+		until_true dead "$name"
+	done
+	[ ! -s failures ] || complain "$(cat failures)"
+	kill -KILL "${pids[killer]}" 2>/dev/null || :
+	[ "$(wc -l <kills)" -ge "$1" ] || complain "only $(wc -l <kills) kills: give it more steps"
+	tape_has ' done '
+	expect_sound run
+}
+
+@test "20 kills at random moments: the run ends, replay and books agree" {
+	storm 20 300
+}
+# bats test_tags=slow
+@test "200 kills at random moments: the run ends, replay and books agree" {
+	patience=1800
+	storm 200 3000
+}
