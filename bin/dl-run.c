@@ -39,14 +39,9 @@
 /* Options that are dl-init's: they make a run, and are held against one that is there. */
 enum { SEED, LABEL, FRAGMENTS, INTERVAL, QUORUM, TAU, INVITE, GAMMA, RULE, OUTER_LR, MOMENTUM, OUTLIER, ADOPT,
 	DELTA, STEPS, TOKENS, EVERY, KEEP, LEASE, GIVEN };
-static const struct { const char *option, *shown; } given[GIVEN] = {
-	{ "--seed", "--seed" }, { "--label", "--label" }, { "-P", "-P" }, { "-H", "-H" }, { "-K", "-K" },
-	{ "--tau", "--tau" }, { "--invite", "--invite" }, { "--gamma", "--gamma" }, { "--rule", "--rule" },
-	{ "--outer-lr", "--outer-lr" }, { "--momentum", "--momentum" }, { "--outlier", "--outlier" },
-	{ "--adopt", "--adopt" }, { "--delta", "--delta" }, { "--target-steps", "--steps" },
-	{ "--target-tokens", "--tokens" }, { "--checkpoint-every", "--checkpoint-every" }, { "--keep", "--keep" },
-	{ "--lease", "--lease" },
-};
+static const char *const given[GIVEN] = { "--seed", "--label", "-P", "-H", "-K", "--tau", "--invite", "--gamma",
+	"--rule", "--outer-lr", "--momentum", "--outlier", "--adopt", "--delta", "--target-steps", "--target-tokens",
+	"--checkpoint-every", "--keep", "--lease" };
 
 static struct {
 	const char *run, *corpus, *conf, *key, *trust, *value[GIVEN];
@@ -74,20 +69,20 @@ static const struct opt table[] = {
 	PASSED(0, "outlier", OUTLIER, "X", "new run: refuse answers with X times the median norm"),
 	PASSED(0, "adopt", ADOPT, "RULE", "new run: overwrite, rebase or mix:A"),
 	PASSED(0, "delta", DELTA, "ENC", "new run: encoding of answers"),
-	PASSED(0, "steps", STEPS, "N", "new run: global steps to its end (the configuration's schedule)"),
-	PASSED(0, "tokens", TOKENS, "N", "new run: tokens of all learners to its end"),
+	PASSED(0, "target-steps", STEPS, "N", "new run: global steps to its end (decay_steps)"),
+	PASSED(0, "target-tokens", TOKENS, "N", "new run: tokens of all learners to its end"),
 	PASSED(0, "checkpoint-every", EVERY, "N", "new run: global steps between checkpoints"),
 	PASSED(0, "keep", KEEP, "N", "new run: old versions of a fragment that stay"),
 	PASSED(0, "lease", LEASE, "TIME", "new run: silence after which one counts as lost"),
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "secret key to sign with" },
-	{ 0, "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys, instead of $DL_TRUST or the default" },
+	{ 'T', "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys, instead of $DL_TRUST or the default" },
 	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL, "say errors only" },
 	{ 'v', "verbose", OPT_FLAG, &o.verbose, NULL, "say more" },
 	OPT_END
 };
 static const char *const synopsis[] = {
 	"dl-run -m M [--corpus FILE] [-j N] [-c CONF] [--seed N] [-P N] [-H N] [-K N] [--tau N] "
-		"[--steps N | --tokens N] ... RUN",
+		"[--target-steps N | --target-tokens N] ... RUN",
 	"dl-run -m M RUN",
 	NULL
 };
@@ -148,7 +143,7 @@ static int check_words(char **words, int n)
 	if (o.conf && strcmp(o.conf, "-") == 0)
 		return err_set(ERR_USAGE, "option -c: the configuration is read more than once: give a file");
 	if (o.value[STEPS] && o.value[TOKENS])
-		return err_set(ERR_USAGE, "the run ends after --steps or after --tokens: one of them");
+		return err_set(ERR_USAGE, "the run ends at --target-steps or at --target-tokens: one of them");
 	return 0;
 }
 
@@ -177,7 +172,8 @@ static int default_steps(const struct conf *conf)
 	const char *steps = conf_get(conf, "decay_steps");
 
 	if (!steps || strcmp(steps, "0") == 0)
-		return err_set(ERR_USAGE, "a constant rate has no end (decay_steps 0): give --steps or --tokens");
+		return err_set(ERR_USAGE, "a constant rate has no end (decay_steps 0): give --target-steps"
+			       " or --target-tokens");
 	o.value[STEPS] = steps;
 	return 0;
 }
@@ -195,7 +191,7 @@ static int make_run(const struct work *w)
 	add_pair(&v, "-r", o.run);
 	add_pair(&v, "-c", o.conf);
 	for (int i = 0; i < GIVEN; i++)
-		add_pair(&v, given[i].option, o.value[i]);
+		add_pair(&v, given[i], o.value[i]);
 	add_pair(&v, "-k", o.key);
 	add_pair(&v, "--trust", o.trust);
 	return tool_run(v.v, -1, -1);
@@ -280,7 +276,7 @@ static int check_options(const struct manifest *m)
 			continue;
 		manifest_value(have, m, i);
 		if (!same_value(o.value[i], have, i))
-			return contradicts(given[i].shown, o.value[i], have);
+			return contradicts(given[i], o.value[i], have);
 	}
 	return 0;
 }
@@ -358,7 +354,7 @@ static double training_loss(const struct view *v)
 static void tell_progress(const struct work *w)
 {
 	const struct view *v = w->view;
-	char target[32] = "";
+	char target[32] = "", loss[32] = "";
 
 	if (w->signal) {
 		say_progress(&say, "stopping: %zu still have to save", crew_running(&w->crew));
@@ -366,9 +362,10 @@ static void tell_progress(const struct work *w)
 	}
 	if (v->manifest.target_steps)
 		snprintf(target, sizeof target, "/%" PRIu64, v->manifest.target_steps);
-	say_progress(&say, "step %" PRIu64 "%s, %.0f tokens/s, training loss %.3f, %zu of %" PRIu64
-		     " learners alive", v->head.step, target, v->tokens_per_s, training_loss(v), view_alive(v),
-		     o.learners);
+	if (training_loss(v) > 0)
+		snprintf(loss, sizeof loss, ", training loss %.3f", training_loss(v));
+	say_progress(&say, "step %" PRIu64 "%s, %.0f tokens/s%s, %zu of %" PRIu64 " learners alive", v->head.step,
+		     target, v->tokens_per_s, loss, view_alive(v), o.learners);
 }
 
 static bool hopeless(const struct crew_member *m)

@@ -35,7 +35,7 @@ teardown() {
 
 # run_small OPTION...: a short run of two learners, for real.
 run_small() {
-	timeout 300 dl-run -m 2 --corpus text.txt -c small.conf -P 2 -H 4 --steps 16 "$@" run
+	timeout 300 dl-run -m 2 --corpus text.txt -c small.conf -P 2 -H 4 --target-steps 16 "$@" run
 }
 # plan NAME LINE...: what the stub of NAME does the first time, the second, ...; then it sleeps.
 plan() {
@@ -98,7 +98,7 @@ step (1[6-9]|2[0-9]) of 16 '
 }
 
 @test "another M goes on with the same run, and the same blocks stay held out" {
-	run -0 --separate-stderr timeout 300 dl-run -m 1 --corpus text.txt -c small.conf -P 2 -H 4 --steps 40 run
+	run -0 --separate-stderr timeout 300 dl-run -m 1 --corpus text.txt -c small.conf -P 2 -H 4 --target-steps 40 run
 	expect_no_stderr
 	first=$output
 	run -0 --separate-stderr dl-run -m 3 run
@@ -109,8 +109,8 @@ step (1[6-9]|2[0-9]) of 16 '
 }
 
 @test "killed at any moment, it goes on with the same command" {
-	timeout -s KILL 4 dl-run -m 2 --corpus text.txt -c small.conf -P 2 -H 4 --steps 60 run || true
-	run -0 --separate-stderr timeout 300 dl-run -m 2 --corpus text.txt -c small.conf -P 2 -H 4 --steps 60 run
+	timeout -s KILL 4 dl-run -m 2 --corpus text.txt -c small.conf -P 2 -H 4 --target-steps 60 run || true
+	run -0 --separate-stderr timeout 300 dl-run -m 2 --corpus text.txt -c small.conf -P 2 -H 4 --target-steps 60 run
 	expect_stdout_like '^checkpoint     run/ckpt/6[0-9]\.ckpt'
 }
 
@@ -209,15 +209,15 @@ step (1[6-9]|2[0-9]) of 16 '
 	refused --adopt --adopt rebase
 	refused --seed --seed 7
 	refused --lease --lease 46s
-	refused --steps --steps 61
-	refused --tokens --tokens 1000
+	refused --target-steps --target-steps 61
+	refused --target-tokens --target-tokens 1000
 	run -2 --separate-stderr "$BATS_FILE_TMPDIR/stubs/dl-run" -m 1 -P 3 run
 	expect_stderr_line "^dl-run: option -P: the run has 2, not 3: "
 	sed 's/^batch 4/batch 5/' small.conf >other.conf
 	run -2 --separate-stderr dl-run -m 2 -c other.conf run
 	expect_stderr_line '^dl-run: option -c: other\.conf: the run has batch 4, not 5: '
 	plan syncer 'exit 2' # gets that far
-	run -2 --separate-stderr stubbed --momentum 0.50 --lease 0.75m --steps 60 --rule rda --seed 0
+	run -2 --separate-stderr stubbed --momentum 0.50 --lease 0.75m --target-steps 60 --rule rda --seed 0
 	expect_stderr_like 'no syncer'
 }
 
@@ -228,8 +228,8 @@ step (1[6-9]|2[0-9]) of 16 '
 	expect_stderr_line '^dl-run: option --learners: '
 	run -2 --separate-stderr dl-run -m 2
 	expect_stderr_line '^dl-run: which run\? give a directory$'
-	run -2 --separate-stderr dl-run -m 2 --steps 5 --tokens 5 run
-	expect_stderr_line '^dl-run: the run ends after --steps or after --tokens: one of them$'
+	run -2 --separate-stderr dl-run -m 2 --target-steps 5 --target-tokens 5 run
+	expect_stderr_line '^dl-run: the run ends at --target-steps or at --target-tokens: one of them$'
 	run -1 --separate-stderr dl-run -m 2 --corpus nowhere.txt run
 	expect_stderr_line '^dl-run: nowhere\.txt: No such file'
 	run -2 --separate-stderr dl-run -m 2 --corpus text.txt -c small.conf -P 0 run
