@@ -33,7 +33,7 @@ static const struct opt table[] = {
 	{ 0, "json", OPT_FLAG, &o.json, NULL, "print one JSON object; with -d one each time" },
 	{ 'd', "delay", OPT_SECONDS, &o.every, "SECONDS", "between two looks (1)", .given = &o.every_given },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "one's own key, which is trusted" },
-	{ 0, "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys, instead of $DL_TRUST or the default" },
+	{ 'T', "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys, instead of $DL_TRUST or the default" },
 	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL, "say errors only" },
 	{ 'v', "verbose", OPT_FLAG, &o.verbose, NULL, "say more" },
 	OPT_END

@@ -27,8 +27,10 @@ static const char *short_number(char out[32], double x)
 }
 
 /* "31 ms", "2.4 s" */
-static const char *short_time(char out[32], double s)
+static const char *short_time(char out[32], bool known, double s)
 {
+	if (!known)
+		return "-";
 	if (s < 1 && s > -1)
 		snprintf(out, 32, "%.0f ms", s * 1000);
 	else if (s > -120 && s < 120)
@@ -51,7 +53,7 @@ static const char *percent(char out[32], double part, double whole)
 static int put_run(struct buf *out, const struct view *v, const struct board_conf *c)
 {
 	const struct head *h = &v->head;
-	char shown[256], time[32], n[32];
+	char shown[256], time[32];
 	int rc;
 
 	say_escape(shown, sizeof shown, c->run);
@@ -70,9 +72,7 @@ static int put_run(struct buf *out, const struct view *v, const struct board_con
 			: buf_str(out, v->syncer == VIEW_GONE ? "done" : view_life_name(v->syncer));
 	if (rc == 0 && h->fragment)
 		rc = buf_fmt(out, ", epoch %" PRIu64, h->epoch);
-	if (rc == 0)
-		rc = buf_fmt(out, "   disk %s%s\n", short_number(n, (double)c->disk), c->disk_more ? "+" : "");
-	return rc;
+	return rc < 0 ? rc : buf_str(out, "\n");
 }
 
 static int put_tokens(struct buf *out, const struct view *v)
@@ -91,22 +91,24 @@ static int put_tokens(struct buf *out, const struct view *v)
 		       short_number(merged, (double)h->tokens), good, short_number(rate, v->tokens_per_s));
 }
 
-static int put_pace(struct buf *out, const struct view *v)
+static int put_pace(struct buf *out, const struct view *v, const struct board_conf *c)
 {
 	const struct policy_times *t = &v->head.times;
-	char step[32], quorum[32], sync[32], slack[32], window[32], achieved[32] = "-";
+	char step[32], quorum[32], sync[32], slack[32], window[32], achieved[32] = "-", disk[32];
+	bool known = t->step > 0;
 	int rc;
 
 	if (v->achieved > 0)
 		snprintf(achieved, sizeof achieved, "%.1f", v->achieved);
 	rc = buf_fmt(out, "merges %" PRIu64 ", refused %" PRIu64 ", late %" PRIu64 "   H %s of %" PRIu64
-		     "   K %u   tau %u\n", v->merges, v->refusals - v->late, v->late, achieved,
-		     v->manifest.interval, v->manifest.quorum, v->manifest.overlap);
+		     "   K %u   tau %u   disk %s%s\n", v->merges, v->refusals - v->late, v->late, achieved,
+		     v->manifest.interval, v->manifest.quorum, v->manifest.overlap,
+		     short_number(disk, (double)c->disk), c->disk_more ? "+" : "");
 	if (rc == 0 && v->head.fragment)
 		rc = buf_fmt(out, "xi step %s   quorum %s   sync %s   slack %s   window %s\n",
-			     short_time(step, t->step), short_time(quorum, t->quorum),
-			     short_time(sync, t->sync), short_time(slack, t->slack),
-			     short_time(window, t->window));
+			     short_time(step, known, t->step), short_time(quorum, t->quorum > 0, t->quorum),
+			     short_time(sync, t->sync > 0, t->sync), short_time(slack, known, t->slack),
+			     short_time(window, known, t->window));
 	return rc;
 }
 
@@ -125,13 +127,18 @@ static int put_learner(struct buf *out, const struct view_learner *l)
 {
 	const struct books_learner *b = &l->books;
 	char rate[32], loss[32] = "-", answered[32] = "-", merged[32], refused[32], lost[32];
+	char step[32] = "-", behind[32] = "-";
 
 	if (l->beat.fragment && l->beat.loss > 0)
 		snprintf(loss, sizeof loss, "%.4f", l->beat.loss);
 	if (l->answered)
 		snprintf(answered, sizeof answered, "%" PRIu64, l->answered);
-	return buf_fmt(out, "%-14.14s %-6s %6" PRIu64 " %6" PRIu64 " %6s %7s %6s %6s %6s %6s\n", l->name,
-		       state_of(l), l->beat.step, l->stale, short_number(rate, l->rate), loss, answered,
+	if (l->beat.fragment) {
+		snprintf(step, sizeof step, "%" PRIu64, l->beat.step);
+		snprintf(behind, sizeof behind, "%" PRIu64, l->stale);
+	}
+	return buf_fmt(out, "%-14.14s %-6s %6s %6s %6s %7s %6s %6s %6s %6s\n", l->name, state_of(l), step, behind,
+		       l->beat.fragment ? short_number(rate, l->rate) : "-", loss, answered,
 		       percent(merged, b->merged, b->trained), percent(refused, b->refused, b->trained),
 		       percent(lost, b->lost, b->trained));
 }
@@ -174,6 +181,15 @@ static int put_fragments(struct buf *out, const struct view *v, int columns, siz
 	return rc;
 }
 
+static const char *awaited(const struct view *v, const struct view_call *c)
+{
+	if (c->answers < v->manifest.quorum)
+		return "quorum";
+	if (v->syncer != VIEW_ALIVE && v->syncer != VIEW_UNKNOWN)
+		return "syncer";
+	return v->head.times.window > 0 ? "grace" : "merge";
+}
+
 static int put_calls(struct buf *out, const struct view *v)
 {
 	char time[32];
@@ -185,7 +201,7 @@ static int put_calls(struct buf *out, const struct view *v)
 
 		rc = buf_fmt(out, "%-12" PRIu64 " f%03u      %7" PRIu64 " %9s %4zu/%-3u  %s\n", c->round, c->fragment,
 			     c->version, c->open >= 0 ? explain_seconds(time, c->open) : "-", c->answers,
-			     v->manifest.quorum, c->answers >= v->manifest.quorum ? "grace" : "quorum");
+			     v->manifest.quorum, awaited(v, c));
 	}
 	return rc < 0 || v->calls ? rc : buf_str(out, "none\n");
 }
@@ -250,7 +266,7 @@ int board_text(struct buf *out, const struct view *v, const struct board_conf *c
 	if (rc == 0)
 		rc = put_tokens(&text, v);
 	if (rc == 0)
-		rc = put_pace(&text, v);
+		rc = put_pace(&text, v, c);
 	if (rc == 0)
 		rc = put_learners(&text, v, most);
 	if (rc == 0 && v->head.fragment)

@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "base/json.h"
@@ -39,6 +40,12 @@ static int put_numbers(struct buf *out, const struct number *v)
 	return rc;
 }
 
+/* What is not known is null. */
+static double known(double positive)
+{
+	return positive > 0 ? positive : NAN;
+}
+
 static int put_run(struct buf *out, const struct view *v, const struct board_conf *c)
 {
 	const struct head *h = &v->head;
@@ -49,10 +56,11 @@ static int put_run(struct buf *out, const struct view *v, const struct board_con
 		{ "target_tokens", (double)v->manifest.target_tokens }, { "tokens_per_s", v->tokens_per_s },
 		{ "learners_alive", (double)view_alive(v) }, { "merges", (double)v->merges },
 		{ "refused", (double)(v->refusals - v->late) }, { "late", (double)v->late },
-		{ "interval", (double)v->manifest.interval }, { "interval_achieved", v->achieved },
+		{ "interval", (double)v->manifest.interval }, { "interval_achieved", known(v->achieved) },
 		{ "quorum", v->manifest.quorum }, { "overlap", v->manifest.overlap },
-		{ "xi_step", h->times.step }, { "xi_quorum", h->times.quorum }, { "xi_sync", h->times.sync },
-		{ "slack", h->times.slack }, { "window", h->times.window },
+		{ "xi_step", known(h->times.step) }, { "xi_quorum", known(h->times.quorum) },
+		{ "xi_sync", known(h->times.sync) }, { "slack", h->times.step > 0 ? h->times.slack : NAN },
+		{ "window", h->times.step > 0 ? h->times.window : NAN },
 		{ "syncer_silent", v->syncer_silent }, { "tape_lines", (double)v->tape_lines },
 		{ "disk", (double)c->disk }, { "unreadable", (double)v->trouble },
 		{ NULL, 0 } };
@@ -82,7 +90,8 @@ static int put_learner(struct buf *out, const struct view_learner *l)
 		{ "silent", l->silent }, { "incarnation", (double)b->incarnation },
 		{ "step", (double)b->step }, { "behind", (double)l->stale }, { "steps", (double)b->steps },
 		{ "trained", (double)b->trained }, { "tokens_per_s", l->rate },
-		{ "step_seconds", b->step_seconds }, { "loss", b->loss }, { "answered", (double)l->answered },
+		{ "step_seconds", known(b->step_seconds) }, { "loss", known(b->loss) },
+		{ "answered", (double)l->answered },
 		{ "answers", (double)l->books.answers }, { "accepted", (double)l->books.accepted },
 		{ "merged", l->books.merged }, { "refused", l->books.refused }, { "lost", l->books.lost },
 		{ "under_way", l->books.under_way }, { NULL, 0 } };

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NAMES_MOST 20 /* learners told of one by one for a round */
 
@@ -198,13 +199,33 @@ static int put_start_learner(struct buf *out, const struct view *v, const char *
 	return put_command(out, "dl-learn", run, " -i NAME -d SHARD");
 }
 
+/* How many learners the last dl-run started; 0: it is none of its runs. */
+static size_t of_dl_run(const struct view *v)
+{
+	size_t n = 0;
+	unsigned number;
+
+	if (access("log/dl-run.lock", F_OK) < 0)
+		return 0;
+	for (size_t i = 0; i < v->learners; i++)
+		n += sscanf(v->learner[i].name, "learner-%u", &number) == 1;
+	return n;
+}
+
 static int put_remedy(struct buf *out, const struct view *v, const char *run, bool few)
 {
 	bool no_syncer = v->syncer != VIEW_ALIVE, no_learner = few || view_alive(v) == 0;
+	size_t n;
 	int rc = 0;
 
 	if (no_syncer || no_learner)
 		rc = buf_str(out, "to go on:\n");
+	if (rc == 0 && no_syncer && view_alive(v) == 0 && (n = of_dl_run(v))) {
+		rc = buf_fmt(out, "    dl-run -m %zu ", n);
+		if (rc == 0)
+			rc = put_word(out, run);
+		return rc < 0 ? rc : buf_str(out, "\n");
+	}
 	if (rc == 0 && no_syncer)
 		rc = put_command(out, "dl-sync", run, "");
 	if (rc == 0 && no_learner)

@@ -63,10 +63,8 @@ static int read_card(struct header *h, const char *path, enum kind kind, const s
 
 	if (rc == 1)
 		rc = card_parse(h, &signer, bytes.data, bytes.len, path, trust);
-	if (rc == 0 && found == 1 && (rc = meta_read(&meta, h)) == 0)
-		rc = meta_want(&meta, kind);
-	if (rc < 0 && found == 1)
-		rc = err_at(rc, "%s", path);
+	if (rc == 0 && found == 1 && ((rc = meta_read(&meta, h)) < 0 || (rc = meta_want(&meta, kind)) < 0))
+		rc = err_at(rc, "%s", path); /* what came before tells it */
 	buf_release(&bytes);
 	return rc < 0 ? rc : found;
 }

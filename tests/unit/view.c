@@ -139,6 +139,8 @@ static void what_makes_no_sense_is_counted_and_passed_over(void)
 	CHECK(view_read(v) == 0);
 	CHECK(v->learners == 2 && v->trouble == 3 && v->head.fragment && v->learner[0].beat.fragment);
 	CHECK(v->learner[1].life == VIEW_ABSENT && v->learner[1].trouble[0]);
+	expect_in(v->learner[0].trouble, "learner/anna/beat: ");
+	CHECK(!strstr(v->learner[0].trouble + 1, "learner/anna/beat: ")); /* once */
 	expect_in(explained(v), "3 files could not be read: head: ");
 	/* anna's beat under another name */
 	CHECK(unlink("learner/zoe/beat") == 0);
@@ -148,6 +150,8 @@ static void what_makes_no_sense_is_counted_and_passed_over(void)
 	CHECK(view_read(v) == 0);
 	CHECK(v->trouble == 1 && v->learner[1].life == VIEW_ABSENT);
 	expect_in(v->learner[1].trouble, "is of learner 'anna'");
+	expect_in(shown(v, 80, 0), "\nzoe            absent      -      -      -       -      -      -      -      -\n");
+	expect_in(shown(v, 80, 0), "xi step -   quorum -   sync -   slack -   window -\n");
 	view_close(v);
 	run_dir_end(&d);
 }
@@ -244,6 +248,28 @@ static void too_few_learners_are_told_with_what_to_type(void)
 	expect_in(text, "  dora             has left\n");
 	expect_in(text, "to go on:\n    dl-learn -r 'my run' -i anna -d SHARD\n");
 	CHECK(!strstr(text, "dl-sync"));
+	time_now += 40; /* nobody lives */
+	CHECK(view_read(v) == 0);
+	text = explained(v);
+	expect_in(text, "to go on:\n    dl-sync -r 'my run'\n    dl-learn -r 'my run' -i anna -d SHARD\n");
+	view_close(v);
+	run_dir_end(&d);
+}
+
+static void a_run_of_dl_run_is_continued_by_it(void)
+{
+	struct run_dir d;
+	struct view *v;
+
+	run_dir_begin(&d);
+	run_dir_head(&d);
+	run_dir_beat(&d, "learner-0", BEAT_GONE, 1, from_start, none);
+	run_dir_beat(&d, "learner-1", BEAT_GONE, 1, from_start, none);
+	run_dir_beat(&d, "other", BEAT_GONE, 1, from_start, none);
+	CHECK(mkdir("log", 0777) == 0 && mkfifo("log/dl-run.lock", 0666) == 0);
+	open_view(&v, &d);
+	CHECK(view_read(v) == 0);
+	expect_in(explained(v), "to go on:\n    dl-run -m 2 'my run'\n");
 	view_close(v);
 	run_dir_end(&d);
 }
@@ -254,6 +280,7 @@ static void the_board_fits_its_screen(void)
 	struct view *v;
 	char *text;
 	size_t lines = 0;
+	const uint64_t answered[2] = { 3, 0 };
 
 	run_dir_begin(&d);
 	write_rounds(&d);
@@ -262,7 +289,9 @@ static void the_board_fits_its_screen(void)
 	make_open_round(&d, 2);
 	CHECK(view_read(v) == 0);
 	text = shown(v, 80, 0);
-	expect_in(text, "step 14 of 100   learners 2 of 4 alive   syncer alive, epoch 1   disk 123M\n");
+	expect_in(text, "step 14 of 100   learners 2 of 4 alive   syncer alive, epoch 1\n");
+	expect_in(text, "   K 2   tau 2   disk 123M\n");
+	expect_in(text, "xi step 500 ms   quorum 250 ms   sync 125 ms   slack 625 ms   window 625 ms\n");
 	expect_in(text, "tokens 1000 trained, 800 merged   goodput 80.0%   4000 tokens/s\n");
 	expect_in(text, "anna           alive");
 	expect_in(text, "3            f000            1      12 s    1/2    quorum\n");
@@ -273,6 +302,14 @@ static void the_board_fits_its_screen(void)
 	for (char *at = text, *end; (end = strchr(at, '\n')); at = end + 1, lines++)
 		CHECK(end - at <= 50);
 	CHECK(lines == 12);
+	d.head.times = (struct policy_times){ 0.5, 0.25, 0.125, 0.625, 0 };
+	run_dir_beat(&d, "ben", BEAT_RUNNING, 3, from_start, answered);
+	run_dir_head(&d);
+	CHECK(view_read(v) == 0);
+	expect_in(shown(v, 80, 0), "2/2    merge\n");
+	time_now += 40;
+	CHECK(view_read(v) == 0);
+	expect_in(shown(v, 80, 0), "2/2    syncer\n");
 	view_close(v);
 	run_dir_end(&d);
 }
@@ -330,6 +367,7 @@ static void json_is_whole(void)
 	CHECK(view_read(v) == 0 && board_json(&text, v, &conf) == 0);
 	expect_in(text.data, "{\"directory\":\"a \\\"b\\\"\",\"run\":\"");
 	expect_in(text.data, "\"phase\":\"running\"");
+	expect_in(text.data, "\"interval_achieved\":null,");
 	expect_in(text.data, "\"open\":[{\"round\":3,\"fragment\":\"f000\",\"version\":1,\"open\":12,"
 		"\"invited\":[\"anna\",\"ben\",\"carl\",\"dora\"],\"answered\":[\"anna\"]}]");
 	expect_in(text.data, "\"training_loss\":[[5,3.5]]}\n");
@@ -346,6 +384,7 @@ int main(void)
 	what_makes_no_sense_is_counted_and_passed_over();
 	open_rounds_say_who_is_missing();
 	too_few_learners_are_told_with_what_to_type();
+	a_run_of_dl_run_is_continued_by_it();
 	the_board_fits_its_screen();
 	the_tape_is_read_on();
 	a_run_that_is_done();
