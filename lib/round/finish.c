@@ -45,7 +45,8 @@ int finish_checkpoint(struct syncer *s)
 
 /*
  * Has everybody trained to the target? Nobody's steps move the clock then, and no merge comes of itself.
- * Those that have left count when nobody is there, as between two turns of cron.
+ * Those that have left count when nobody is there, as between two turns of cron; else they are given a
+ * lease to come back, for what they have trained and nobody has called for is lost with the end.
  */
 static bool all_wait(const struct syncer *s)
 {
@@ -65,6 +66,8 @@ static bool all_wait(const struct syncer *s)
 			ready += at_target && l->beat.state == BEAT_IDLE;
 		}
 	}
+	if (!there && !s->c.once && syncer_seconds(s) < s->c.manifest->lease)
+		return false;
 	return there ? ready == there : left && left_ready == left;
 }
 

@@ -152,8 +152,8 @@ static void say_round(const struct syncer *s, const struct commit *m, double sec
 
 	policy_times(s->policy, &t);
 	say_note(s->c.say, "round %" PRIu64 ": f%03u is at version %" PRIu64 ", step %" PRIu64
-		": answers %zu/%zu, xi_step %.4g, xi_quorum %.4g, xi_sync %.4g, slack %.4g, window %.4g, "
-		"waited %.4g, merged in %.4g s, H %.3g", m->round, m->fragment, m->version, m->step, m->answers,
+		": answers %zu/%zu, xi_step %.3f, xi_quorum %.3f, xi_sync %.3f, slack %.3f, window %.3f, "
+		"waited %.3f, merged in %.3f s, H %.1f", m->round, m->fragment, m->version, m->step, m->answers,
 		policy_alive_count(s->policy, syncer_now(s)), t.step, t.quorum, t.sync, t.slack, t.window, m->waited,
 		seconds, achieved);
 }

@@ -258,8 +258,8 @@ static int not_yet(const struct syncer *s, const char *what)
 		if (s->call[i]->open)
 			rc = add_waiting(&text, s, s->call[i]);
 	if (rc == 0 && text.len == 0)
-		rc = buf_fmt(&text, "no round is due, %zu learner%s known, %u wanted for a quorum", s->roster.n,
-			s->roster.n == 1 ? " is" : "s are", s->c.manifest->quorum);
+		rc = buf_fmt(&text, "no round is due, %zu of %zu learners are alive, a quorum needs %u",
+			policy_alive_count(s->policy, syncer_now(s)), s->roster.n, s->c.manifest->quorum);
 	if (rc == 0)
 		rc = err_set(ERR_AGAIN, "%s: %s", what, text.data);
 	buf_release(&text);

@@ -120,7 +120,7 @@ replays() {
 @test "--once says what is missing, with status 4" {
 	new_run -K 2
 	run -4 --separate-stderr dl-sync -r run --once
-	expect_stderr_line "^dl-sync: nothing to merge: no round is due, 0 learners are known, 2 wanted for a quorum$"
+	expect_stderr_line "^dl-sync: nothing to merge: no round is due, 0 of 0 learners are alive, a quorum needs 2$"
 	begin one dl-pretend -r run -i one --rate 1000 --for 1s
 	wait "$one"
 	run -0 --separate-stderr dl-sync -r run --once # calls
