@@ -73,14 +73,14 @@ static const struct opt table[] = {
 	{ 0, "lease", OPT_SECONDS, &o.lease, "TIME", "run: silence after which one counts as lost (30s)",
 	  OF_RUN },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "secret key to sign with" },
-	{ 'T', "trust", OPT_TEXT, &o.trust, "PATH", "keys that are trusted, instead of $DL_TRUST" },
+	{ 'T', "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys, instead of $DL_TRUST or the default" },
 	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL, "say errors only" },
 	{ 'v', "verbose", OPT_FLAG, &o.verbose, NULL, "say what was made" },
 	OPT_END
 };
 static const char *const synopsis[] = {
 	"dl-init [-c CONF] [--seed N] [--label NAME] [-o FILE]",
-	"dl-init -r RUN [-c CONF] [--seed N] [--label NAME] [-P N] [-H N] [-K N] [--tau N] [CKPT]",
+	"dl-init -r RUN [-c CONF] [--seed N] [--label NAME] [-P N] [-H N] [-K N] [--tau N] ... [CKPT]",
 	"dl-init --print [-c CONF]",
 	NULL
 };

@@ -42,7 +42,7 @@ static const struct opt table[] = {
 	{ 'o', "output", OPT_TEXT, &o.output, "FILE", "write here, not to standard output" },
 	{ 'j', "threads", OPT_U64, &o.threads, "N", "threads; the result is the same for any number", 1, 1024 },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "secret key to sign with" },
-	{ 'T', "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys: a directory or a file" },
+	{ 'T', "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys, instead of $DL_TRUST or the default" },
 	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL, "say errors only" },
 	{ 'v', "verbose", OPT_FLAG, &o.verbose, NULL, "say more" },
 	OPT_END

@@ -36,7 +36,7 @@ static const struct opt table[] = {
 	{ 0, "why", OPT_FLAG, &o.why, NULL, "why the open rounds of a run are open, and what to type" },
 	{ 0, "json", OPT_FLAG, &o.json, NULL, "print one JSON object a line, for each file or item" },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "own secret key" },
-	{ 'T', "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys: a directory or a file" },
+	{ 'T', "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys, instead of $DL_TRUST or the default" },
 	{ 'j', "threads", OPT_U64, &o.threads, "N",
 	  "threads, by default one a processor, at most 8", .min = 1, .max = 1024 },
 	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL,

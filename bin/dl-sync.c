@@ -37,7 +37,7 @@ static const struct opt table[] = {
 	{ 'j', "threads", OPT_U64, &o.threads, "N", "threads of a merge; the result is the same for any number",
 	  1, 1024 },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "secret key to sign with" },
-	{ 'T', "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys: a directory or a file" },
+	{ 'T', "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys, instead of $DL_TRUST or the default" },
 	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL, "say errors only" },
 	{ 'v', "verbose", OPT_FLAG, &o.verbose, NULL, "say what happens, a line each round" },
 	OPT_END

@@ -610,7 +610,7 @@ int books_learner(const struct books *b, size_t i, struct books_learner *out)
 	}
 	if (out->balanced && !l->beat && out->answers) {
 		out->balanced = false;
-		snprintf(out->why, sizeof out->why, "there is no beat of it");
+		snprintf(out->why, sizeof out->why, "there is no beat of it that counts");
 	}
 	return 0;
 }

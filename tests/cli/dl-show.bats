@@ -412,7 +412,7 @@ a_run() {
 	expect_stdout_like $'\n  a +running '
 	expect_stderr_like '^dl-show: learner/b/beat: '
 	run -1 --separate-stderr dl-show --ledger RUN
-	expect_stderr_like "books of 'b' do not balance: there is no beat of it"
+	expect_stderr_like "books of 'b' do not balance: there is no beat of it that counts"
 }
 
 @test "a tape is what dl-tape(5) says, for a second implementation" {

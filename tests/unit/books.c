@@ -190,7 +190,7 @@ static void test_faults(void)
 
 	b = open_books();
 	answer(b, 0, 1, "a", '1', 100, 100);
-	check_fault(b, "there is no beat of it");
+	check_fault(b, "there is no beat of it that counts");
 
 	b = open_books();
 	answer(b, 0, 1, "a", '1', 100, 90);
