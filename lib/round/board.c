@@ -245,14 +245,32 @@ static int fit(struct buf *out, const struct buf *text, int columns, int rows)
 	return rc;
 }
 
-static int put_trouble(struct buf *out, const struct view *v)
+/* In lines that fit, broken at blanks where there are some. */
+static int put_wrapped(struct buf *out, const char *text, size_t columns)
 {
-	char shown[1024];
+	int rc = 0;
+
+	while (rc == 0 && strlen(text) > columns) {
+		size_t n = columns;
+
+		while (n > 0 && text[n] != ' ')
+			n--;
+		n = n ? n : columns;
+		rc = buf_fmt(out, "%.*s\n", (int)n, text);
+		text += n + (text[n] == ' ');
+	}
+	return rc < 0 ? rc : buf_fmt(out, "%s\n", text);
+}
+
+static int put_trouble(struct buf *out, const struct view *v, int columns)
+{
+	char shown[1024], text[1100];
 
 	if (v->trouble == 0)
 		return 0;
 	say_escape(shown, sizeof shown, v->trouble_why);
-	return buf_fmt(out, "\n%" PRIu64 " unreadable: %s\n", v->trouble, shown);
+	snprintf(text, sizeof text, "%" PRIu64 " unreadable: %s", v->trouble, shown);
+	return buf_str(out, "\n") < 0 ? ERR_NOMEM : put_wrapped(out, text, (size_t)columns);
 }
 
 int board_text(struct buf *out, const struct view *v, const struct board_conf *c)
@@ -276,7 +294,7 @@ int board_text(struct buf *out, const struct view *v, const struct board_conf *c
 	if (rc == 0)
 		rc = put_loss(&text, v, columns < 80 ? columns : 80);
 	if (rc == 0)
-		rc = put_trouble(&text, v);
+		rc = put_trouble(&text, v, columns);
 	if (rc == 0)
 		rc = fit(out, &text, columns, rows);
 	buf_release(&text);

@@ -282,6 +282,19 @@ bad() {
 	until_tape " back learner=a incarnation=2"
 }
 
+@test "one that trained to the target and left does not end the run for the next" {
+	printf '%s\n' 'd_model 8' 'layers 1' 'heads 2' 'ff 16' 'context 8' 'batch 2' >text.conf
+	corpus 4000 | dl-data -o text
+	dl-init -q -r run -c text.conf -P 2 -H 8 --target-steps 20 --lease 5m
+	dl-learn -q -r run -d text.tok -i a -n 20
+	begin syncer dl-sync -r run
+	until_tape " gone learner=a "
+	dl-learn -q -r run -d text.tok -i b
+	wait "$syncer"
+	tape_has " finish "
+	tape_has " merge .*answers=b:"
+}
+
 @test "junk among the learners costs nothing and harms nobody" {
 	new_run --target-steps 100
 	local i

@@ -83,7 +83,7 @@ b"
 	ln -s /etc run/learner/away
 	run -0 --separate-stderr timeout 60 dl-top -1 run
 	expect_stdout_like $'\ngood           absent '
-	expect_stdout_like $'\n2 unreadable: learner/away/beat: '
+	expect_stdout_like $'\n1 unreadable: learner/good/beat: '
 	[[ $output != *-rf* ]]
 }
 

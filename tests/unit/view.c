@@ -151,6 +151,7 @@ static void what_makes_no_sense_is_counted_and_passed_over(void)
 	CHECK(v->trouble == 1 && v->learner[1].life == VIEW_ABSENT);
 	expect_in(v->learner[1].trouble, "is of learner 'anna'");
 	expect_in(shown(v, 80, 0), "\nzoe            absent      -      -      -       -      -      -      -      -\n");
+	expect_in(shown(v, 40, 0), "\n1 unreadable: learner/zoe/beat: is of\nlearner 'anna' of run\n");
 	expect_in(shown(v, 80, 0), "xi step -   quorum -   sync -   slack -   window -\n");
 	view_close(v);
 	run_dir_end(&d);
