@@ -421,6 +421,8 @@ static int look(struct work *w)
 {
 	int rc = view_read(w->view);
 
+	if (rc < 0 && rundir_there() < 0)
+		return err_at(ERR_DATA, "%s", o.run);
 	if (rc < 0 && rc != ERR_NOMEM && ++w->blind < BLIND_MOST) {
 		say_note(&say, "%s", err_text()); /* the run goes on whether we see it or not */
 		return 0;

@@ -7,6 +7,7 @@
 
 #include "form/frame.h"
 #include "io/place.h"
+#include "round/claims.h"
 #include "round/rundir.h"
 #include "round/syncing.h"
 
@@ -130,6 +131,18 @@ static void judge_tokens(struct answer *a, const struct call *c, const struct ro
 		guard_refuse(a, VERDICT_OVERLAP, "has tokens that were merged before");
 }
 
+static int judge_claims(struct answer *a, const struct syncer *s, const struct call *c)
+{
+	struct claims claims;
+	int rc;
+
+	if (a->verdict != VERDICT_ACCEPTED)
+		return 0;
+	if ((rc = claims_gather(&claims, &s->roster, c->fragment, c->version)) == 0)
+		claims_judge(a, &claims, s->head.step, s->c.manifest->interval, s->c.manifest->outlier);
+	return rc;
+}
+
 /* Judges what lies under an answer's name. 1: judged, a says how; 0: it is not whole (yet). */
 static int read_answer(struct answer *a, int fd, const char *path, const struct syncer *s,
 	const struct call *c, const struct roster_learner *l)
@@ -147,6 +160,7 @@ static int read_answer(struct answer *a, int fd, const char *path, const struct 
 		judge_signer(a, s, l);
 		guard_header(a, &round, &frame_header(r)->tensors, &s->learners);
 		judge_tokens(a, c, l);
+		rc = judge_claims(a, s, c);
 	}
 	frame_reader_free(r);
 	if (rc == ERR_NOMEM)

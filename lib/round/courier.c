@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "round/courier_inside.h"
+#include "round/rundir.h"
 
 #define NICE 5              /* below the training threads */
 #define POLL_LEAST 0.01     /* seconds between looks at the head: one inner step, within these */
@@ -214,8 +215,13 @@ static void beat_if_due(struct courier *c)
 
 	if (since < (c->beaten ? BEAT_LEAST : BEAT_MOST))
 		return;
-	if (courier_write_beat(c, false) < 0 && !c->superseded)
-		courier_complain(c, "no sign of life, training goes on");
+	if (courier_write_beat(c, false) == 0 || c->superseded)
+		return;
+	courier_complain(c, "no sign of life, training goes on");
+	if (rundir_there() < 0 && !c->gone) {
+		c->gone = true;
+		courier_end(c, ERR_DATA);
+	}
 }
 
 static void go_round(struct courier *c)
@@ -281,7 +287,7 @@ static void *run(void *ctx)
 		go_round(c);
 	while (rest(c));
 	courier_write_rows(c);
-	if (!c->superseded && courier_write_beat(c, true) < 0 && !c->superseded)
+	if (!c->superseded && !c->gone && courier_write_beat(c, true) < 0 && !c->superseded)
 		courier_complain(c, "left without a word");
 	c->work.seconds = processor_seconds();
 	return NULL;

@@ -30,6 +30,7 @@ struct courier {
 	struct beat mine;
 	struct courier_work work;
 	bool superseded;
+	bool gone;           /* the run directory was removed */
 	bool beaten;         /* an answer is out that the beat does not tell yet */
 	double beat_at, manifest_at, tidy_at, mute_until; /* times */
 	double complained;   /* time of the last warning of things that may come again and again */

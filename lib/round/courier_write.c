@@ -88,6 +88,20 @@ static void collect_beat(struct courier *c, bool last)
 	mine->serial = c->manifest->serial;
 }
 
+/* In a new directory when somebody has removed ours. */
+static int put_beat(struct courier *c, const char *path)
+{
+	struct err_note note;
+	int rc = place_put(path, c->beat.data, c->beat.len, true);
+
+	if (rc == 0)
+		return 0;
+	err_save(&note, rc);
+	if (place_make(path) < 0)
+		return err_restore(&note);
+	return place_put(path, c->beat.data, c->beat.len, true);
+}
+
 int courier_write_beat(struct courier *c, bool last)
 {
 	struct header h = { 0 };
@@ -106,8 +120,7 @@ int courier_write_beat(struct courier *c, bool last)
 		rc = card_seal(&c->beat, &h, &c->key->secret, NULL);
 	}
 	header_release(&h);
-	return rc < 0 ? rc : place_put(rundir_beat(path, c->conf.about.learner), c->beat.data,
-		c->beat.len, true);
+	return rc < 0 ? rc : put_beat(c, rundir_beat(path, c->conf.about.learner));
 }
 
 /* ---- answers ---- */

@@ -27,6 +27,7 @@ struct field {
 
 /* Counts of tokens, steps and rounds are below it: their sums never wrap and are exact in a double. */
 #define FIELD_COUNT 9007199254740992.0 /* 2^53 */
+#define FIELD_MOST (((uint64_t)1 << 53) - 1) /* sums that lies may drive so far stay there */
 
 int fields_write(const void *from, const struct field *f, size_t n, struct conf *to) ERR_MUST;
 /* ERR_DATA for the first number in the struct that is out of its range. */

@@ -144,9 +144,10 @@ void guard_header(struct answer *a, const struct guard_round *round, const struc
 	if (m->steps == 0 || m->tokens == 0)
 		guard_refuse(a, VERDICT_ZERO_STEPS, "%" PRIu64 " steps on %" PRIu64 " tokens", m->steps,
 			m->tokens);
-	if (m->steps > GUARD_COUNT || m->tokens > GUARD_COUNT)
-		guard_refuse(a, VERDICT_OUTLIER, "%" PRIu64 " steps on %" PRIu64 " tokens", m->steps,
-			m->tokens);
+	if (m->steps > GUARD_COUNT || m->tokens > GUARD_COUNT || m->step > GUARD_COUNT ||
+		m->trained > GUARD_COUNT)
+		guard_refuse(a, VERDICT_OUTLIER, "%" PRIu64 " steps on %" PRIu64 " tokens, to step %" PRIu64,
+			m->steps, m->tokens, m->step);
 }
 
 static bool same_learner(const struct answer *a, const struct answer *b)

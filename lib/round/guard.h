@@ -67,8 +67,9 @@ struct guard_round { /* what an answer must fit */
 	uint64_t version; /* of the fragment's base */
 	const struct tensors *layout;
 };
-/* More steps or tokens than this are no count of anything (and sums of them could wrap). */
-#define GUARD_COUNT ((uint64_t)1 << 53)
+/* More steps or tokens than this are no count of anything (and sums of them could wrap), nor is it a global
+ * step. */
+#define GUARD_COUNT ((uint64_t)1 << 48)
 /* May this key use the name? Not one that another trusted key has, or would have by default. */
 bool guard_owns(const char *name, const struct sig_public *signer, const struct trust *trust);
 /* Judges meta and signer of one answer and the layout of its file. */

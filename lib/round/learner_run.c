@@ -523,6 +523,8 @@ static int finish(struct learner_run *l, int rc)
 	err_save(&note, rc);
 	end = courier_finish(l->courier, &l->replica, rc == ERR_DATA ? NULL : &l->trainer);
 	tell_notes(l, courier_desk(l->courier));
+	if (rc == ERR_AGAIN && end < 0)
+		return end; /* nothing is saved, as the note would say */
 	return rc < 0 ? err_restore(&note) : end;
 }
 

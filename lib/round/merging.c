@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "io/fd.h"
 #include "io/wake.h"
+#include "round/fields.h"
 #include "round/group.h"
 #include "round/sink.h"
 
@@ -142,6 +143,8 @@ static int set_next(struct merging *m)
 	m->next = m->from;
 	set_place(m, mean_steps(as, m->from.fragment[0]));
 	m->next.tokens += tokens;
+	if (m->from.fragment[0] && m->next.tokens > FIELD_MOST)
+		m->next.tokens = FIELD_MOST; /* the head would not be read any more */
 	sig_hex(m->next.base, m->base_id.b, sizeof m->base_id.b);
 	merge_digest(m, m->next.merge);
 	return 0;

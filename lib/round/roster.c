@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "form/card.h"
 #include "io/place.h"
+#include "round/fields.h"
 #include "round/guard.h"
 #include "round/rundir.h"
 
@@ -297,6 +298,6 @@ uint64_t roster_trained(const struct roster *r)
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < r->n; i++)
-		sum = sum > UINT64_MAX - r->v[i]->trained ? UINT64_MAX : sum + r->v[i]->trained;
+		sum = r->v[i]->trained > FIELD_MOST - sum ? FIELD_MOST : sum + r->v[i]->trained;
 	return sum;
 }

@@ -25,6 +25,16 @@ int rundir_enter(const char *run)
 	return err_set(ERR_DATA, "%s: not a run directory, it has no manifest (dl-init -r makes one)", run);
 }
 
+int rundir_there(void)
+{
+	char here[PATH_MAX];
+	struct stat st;
+
+	if ((getcwd(here, sizeof here) || errno != ENOENT) && (stat(".", &st) == 0 || errno != ESTALE))
+		return 0;
+	return err_set(ERR_DATA, "the run directory was removed");
+}
+
 int rundir_absolute(const char *path, char **out)
 {
 	char here[PATH_MAX];

@@ -31,6 +31,9 @@
 
 /* Makes RUN the current directory of the process. ERR_DATA when it has no manifest. */
 int rundir_enter(const char *run) ERR_MUST;
+/* After an error: is it because RUN, the current directory, was removed? ERR_DATA when it was: nothing comes
+ * back then. */
+int rundir_there(void) ERR_MUST;
 /* The same path seen from anywhere: for files of the user's that are opened after rundir_enter. The
  * caller frees it; "-" stays as it is. */
 int rundir_absolute(const char *path, char **out) ERR_MUST;

@@ -11,6 +11,7 @@
 #include "form/card.h"
 #include "io/place.h"
 #include "io/wake.h"
+#include "round/fields.h"
 #include "round/rundir.h"
 #include "round/syncing.h"
 
@@ -62,7 +63,7 @@ static int fill_head(struct syncer *s)
 	memcpy(h->nonce, s->epoch.nonce, sizeof h->nonce);
 	h->epoch = s->epoch.number;
 	h->serial = s->c.manifest->serial;
-	h->tokens = syncer_tokens(s);
+	h->tokens = syncer_tokens(s) < FIELD_MOST ? syncer_tokens(s) : FIELD_MOST;
 	h->trained = roster_trained(&s->roster);
 	h->step = 0;
 	for (unsigned p = 0; p < h->fragments; p++)
@@ -302,6 +303,20 @@ static int run_once(struct syncer *s)
 	return rc == ERR_BUSY ? rc : leave(s, rc < 0 ? rc : 0);
 }
 
+/* ERR_DATA when there is nothing to try again in. */
+static int bear(struct syncer *s, int rc)
+{
+	struct err_note note;
+
+	if (!passes(rc))
+		return rc;
+	err_save(&note, rc);
+	if (rundir_there() < 0)
+		return ERR_DATA;
+	trouble(s, err_restore(&note));
+	return 0;
+}
+
 static int one_turn(struct syncer *s, double *until)
 {
 	int rc = 0;
@@ -309,15 +324,11 @@ static int one_turn(struct syncer *s, double *until)
 	*until = s->patience;
 	if (syncer_now(s) >= s->patience && (rc = turn(s, until)) == 0)
 		s->pause = 0;
-	if (rc >= 0 || passes(rc)) {
-		if (rc < 0) {
-			trouble(s, rc);
-			rc = 0;
-		}
-		if (rc == 0 && (s->dirty || syncer_now(s) >= s->head_due) && syncer_publish(s, true) < 0) {
-			trouble(s, ERR_IO);
-			s->head_due = syncer_now(s) + RETRY;
-		}
+	if (rc < 0)
+		rc = bear(s, rc);
+	if (rc == 0 && (s->dirty || syncer_now(s) >= s->head_due) && (rc = syncer_publish(s, true)) < 0) {
+		rc = bear(s, rc);
+		s->head_due = syncer_now(s) + RETRY;
 	}
 	return rc;
 }
@@ -369,5 +380,7 @@ int syncer_run(struct syncer *s)
 	}
 	if (rc > 0)
 		see_off(s);
-	return rc == ERR_BUSY || rc == ERR_NOMEM ? rc : leave(s, rc < 0 ? rc : 0);
+	if (rc == ERR_BUSY || rc == ERR_NOMEM || rc == ERR_DATA)
+		return rc;
+	return leave(s, rc < 0 ? rc : 0);
 }
