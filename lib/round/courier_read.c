@@ -7,6 +7,7 @@
 #include "form/ckpt.h"
 #include "io/place.h"
 #include "round/courier_inside.h"
+#include "round/merging.h"
 #include "round/rundir.h"
 
 #define RETRY_MISSING 0.1 /* seconds: a file that is not there yet, or no more */
@@ -187,6 +188,7 @@ static int read_fragment(const struct courier *c, struct frame_reader *r, unsign
 	if ((rc = ckpt_read(r, value)) < 0)
 		return rc;
 	*out = (struct replica_version){ .version = version, .round = m.round, .step = m.step };
+	out->counted = head_lists(conf_get(&frame_header(r)->keys, MERGING_ANSWERS), c->conf.about.learner);
 	if ((rc = frame_id(r, &out->id)) < 0)
 		return rc;
 	if (id && memcmp(id, &out->id, sizeof *id) != 0)

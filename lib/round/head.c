@@ -89,18 +89,21 @@ bool head_newer(const struct head *a, const struct head *b)
 
 /* ---- calls ---- */
 
-bool head_invites(const struct head_call *c, const char *learner)
+bool head_lists(const char *names, const char *learner)
 {
 	size_t n = strlen(learner), length;
 
-	if (!c->invited)
-		return true;
-	for (const char *at = c->invited; *at; at += length + (at[length] == ',')) {
+	for (const char *at = names ? names : ""; *at; at += length + (at[length] == ',')) {
 		length = strcspn(at, ",");
 		if (length == n && memcmp(at, learner, n) == 0)
 			return true;
 	}
 	return false;
+}
+
+bool head_invites(const struct head_call *c, const char *learner)
+{
+	return !c->invited || head_lists(c->invited, learner);
 }
 
 int head_add_call(struct head *h, uint64_t round, unsigned fragment, uint64_t version,

@@ -64,6 +64,8 @@ int head_read(struct head *h, const struct header *from, unsigned fragments) ERR
 /* Is a newer than b, by epoch and counter? */
 bool head_newer(const struct head *a, const struct head *b);
 /* May this learner answer the call? */
+/* Is it one of these names, with commas between? NULL: none. */
+bool head_lists(const char *names, const char *learner);
 bool head_invites(const struct head_call *c, const char *learner);
 /* At the end of the list. `invited` is copied. */
 int head_add_call(struct head *h, uint64_t round, unsigned fragment, uint64_t version,

@@ -107,7 +107,7 @@ void manifest_defaults(struct manifest *m)
 	m->rule = MERGE_RDA;
 	m->outer = (struct merge_outer){ .eta = 0.7, .mu = 0.9 };
 	m->outlier = 100;
-	m->adopt = (struct adopt_rule){ ADOPT_OVERWRITE, 0 };
+	m->adopt = (struct adopt_rule){ ADOPT_REBASE, 0 };
 	m->delta = ENC_F32;
 	m->lease = 30;
 	m->keep = 2;

@@ -73,7 +73,7 @@ struct manifest {
 	size_t members;
 };
 /* Defaults for all but meta, model, train, layout and owner: P 24 (or as many as there are tensors; layout
- * is asked), H 24, tau 2, K 1, gamma 1, rda, outer_lr 0.7, momentum 0.9, outlier 100, overwrite, f32,
+ * is asked), H 24, tau 2, K 1, gamma 1, rda, outer_lr 0.7, momentum 0.9, outlier 100, rebase, f32,
  * lease 30, keep 2. */
 void manifest_defaults(struct manifest *m);
 /* The run id of a manifest that is filled in but for it, with a new nonce. */

@@ -188,6 +188,21 @@ const struct meta *merging_meta(const struct merging *m)
 
 /* ---- output ---- */
 
+/* So that a learner knows what became of its answer. */
+static int list_answers(const struct merging *m, struct header *h)
+{
+	struct buf names = BUF_INIT;
+	int rc = 0;
+
+	for (size_t k = 0; k < m->answers->accepted && rc == 0; k++)
+		rc = buf_fmt(&names, "%s%s", k ? "," : "",
+			m->answers->v[m->answers->order[k]].meta.learner);
+	if (rc == 0)
+		rc = conf_set(&h->keys, MERGING_ANSWERS, names.data ? names.data : "");
+	buf_release(&names);
+	return rc;
+}
+
 static int begin_checkpoint(struct merging *m, const struct key *key)
 {
 	struct header h = { .keys = { 0 } };
@@ -197,6 +212,8 @@ static int begin_checkpoint(struct merging *m, const struct key *key)
 		h.tensors.v[t].enc = ENC_F32;
 	if (rc == 0)
 		rc = meta_write(&m->next, &h);
+	if (rc == 0 && m->next.fragment[0])
+		rc = list_answers(m, &h);
 	if (rc == 0)
 		rc = sink_begin(&m->sink[0], &h, key);
 	header_release(&h);

@@ -34,6 +34,9 @@
 #include "round/answers.h"
 #include "round/outer.h"
 
+/* Key of a merged fragment's header: the learners whose answers are in it, with commas between. */
+#define MERGING_ANSWERS "answers"
+
 struct merging_conf {
 	enum merge_rule rule; /* for all tensors but embeddings and head, which are direct */
 	struct merge_outer outer;

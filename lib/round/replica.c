@@ -179,18 +179,29 @@ void replica_dropped(struct replica *r, unsigned p)
 	r->part[p].pending = false;
 }
 
-/* theta <- Theta + (theta - snapshot): what was trained since the answer stays. */
-static void rebase(struct replica *r, unsigned p, const float *value)
+/* theta <- Theta + (theta - from): what was trained since then stays. */
+static void rebase(struct replica *r, unsigned p, const float *value, const float *from)
 {
 	const struct fragment *f = &r->cut->v[p];
-	const float *snap = replica_snap(r, p);
 
-	for (size_t t = 0; t < f->n; snap += f->layout.v[t].count, value += f->layout.v[t++].count) {
+	for (size_t t = 0; t < f->n; from += f->layout.v[t].count, value += f->layout.v[t++].count) {
 		float *local = r->params + f->offset[t];
 
 		for (uint64_t i = 0; i < f->layout.v[t].count; i++)
-			local[i] = value[i] + (local[i] - snap[i]);
+			local[i] = value[i] + (local[i] - from[i]);
 	}
+}
+
+/* What the new version does not hold of what p has trained begins here; NULL: nobody knows, when an
+ * answer is out whose snapshot is not in memory. */
+static const float *rebase_from(const struct replica *r, unsigned p, const struct replica_version *v)
+{
+	const struct replica_part *part = &r->part[p];
+	bool answered = part->round > part->base.round;
+
+	if (!answered || (v->version == part->base.version + 1 && !v->counted))
+		return replica_base(r, p);
+	return part->kept ? replica_snap(r, p) : NULL;
 }
 
 /* theta <- A theta + (1 - A) Theta */
@@ -219,12 +230,12 @@ static void follow_step(struct replica *r, const struct replica_part *part,
 void replica_adopt(struct replica *r, unsigned p, const struct replica_version *v, const float *value)
 {
 	struct replica_part *part = &r->part[p];
-	bool next = part->kept && part->round == v->round && v->version == part->base.version + 1;
+	const float *from = r->rule.how == ADOPT_REBASE ? rebase_from(r, p, v) : NULL;
 
 	replica_dropped(r, p);
 	follow_step(r, part, v);
-	if (r->rule.how == ADOPT_REBASE && next) {
-		rebase(r, p, value);
+	if (from) {
+		rebase(r, p, value, from);
 	} else {
 		if (r->rule.how == ADOPT_MIX)
 			mix(r, p, value, r->rule.mix);

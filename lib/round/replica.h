@@ -16,6 +16,10 @@
  * answered are in deltas that are out; lost were overwritten, or died with a process; tokens are under way.
  * A snapshot that waits to be sent is under way until replica_answered.
  *
+ * Adoption by the rule rebase. What was trained since the answer that is in the new version stays; and all that
+ * was trained since the base when no answer of this learner is in it: it came too late, or was not asked. The
+ * tokens of an answer that came too late stay refused: their values go on, with no weight of their own.
+ *
  * Global step. One more after each inner step; and when a version made by round R with step S is adopted:
  * S + (steps made since the answer) if this learner answered R, else S if that is higher. So learners that
  * run ahead, and those that lag, meet at the mean, and their learning rates with them.
@@ -45,6 +49,7 @@ struct replica_version {
 	uint64_t version, round; /* the round that made it; 0: the first */
 	uint64_t step;           /* global step of that merge */
 	digest id;
+	bool counted;            /* an answer of this learner is in it */
 };
 struct replica_part {
 	struct replica_version base;

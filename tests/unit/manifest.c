@@ -67,7 +67,7 @@ static void defaults(void)
 	manifest_defaults(&m);
 	CHECK(m.fragments == 24 && m.interval == 24 && m.overlap == 2 && m.quorum == 1 && m.grace == 1);
 	CHECK(m.rule == MERGE_RDA && m.outer.eta == 0.7 && m.outer.mu == 0.9 && m.outlier == 100);
-	CHECK(m.lease == 30 && m.keep == 2 && m.adopt.how == ADOPT_OVERWRITE && m.delta == ENC_F32);
+	CHECK(m.lease == 30 && m.keep == 2 && m.adopt.how == ADOPT_REBASE && m.delta == ENC_F32);
 	configure(&m);
 	manifest_defaults(&m);
 	CHECK(m.fragments == 11); /* of so many tensors */
