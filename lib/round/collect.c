@@ -12,6 +12,7 @@
 #include "round/syncing.h"
 
 #define LOOK_AGAIN 0.2  /* seconds: at a file that is not whole */
+#define MISSING 2.0     /* leases that an answer may be said to be there, and not be seen */
 #define LOOK_ABSENT 1.0 /* for an answer of who is not heard of, or a late one */
 #define CLOSED_CALLS 3  /* of a fragment, for which late answers are looked for */
 
@@ -248,6 +249,32 @@ static int accept(struct syncer *s, struct call *c, size_t i, struct slot *slot,
 	return rc < 0 ? rc : 0;
 }
 
+/*
+ * Its learner says that it has answered, and no file is there: on its way, or lost, as when a file server
+ * forgets its last second, or somebody removed it. It is not written again: without an end to the waiting
+ * the round would stay open for good.
+ */
+static int wait_for_file(struct syncer *s, const struct call *c, size_t i, struct slot *slot, const char *path)
+{
+	const struct roster_learner *l = s->roster.v[i];
+	struct answer a = { .name = path };
+	double now = syncer_now(s);
+	int rc;
+
+	if (!l->seen || l->beat.fragment[c->fragment].round < c->round) {
+		slot->missed = 0;
+		return 0;
+	}
+	if (slot->missed <= 0)
+		slot->missed = now;
+	if (now - slot->missed < MISSING * s->c.manifest->lease)
+		return 0;
+	guard_refuse(&a, VERDICT_UNREADABLE, "is not there, and its learner says that it was written");
+	if ((rc = refuse(s, c, i, slot, &a)) == 0)
+		policy_refused(s->policy, now, c->round, (unsigned)i);
+	return rc;
+}
+
 /* Looks for the answer of learner i to an open round. */
 static int look(struct syncer *s, struct call *c, size_t i)
 {
@@ -262,7 +289,9 @@ static int look(struct syncer *s, struct call *c, size_t i)
 	if (l->lost || l->gone)
 		slot->look = syncer_now(s) + LOOK_ABSENT;
 	rc = find_answer(&a, slot, path, s, c, l);
-	if (rc <= 0)
+	if (rc == 0)
+		return wait_for_file(s, c, i, slot, path);
+	if (rc < 0)
 		return rc;
 	if (a.verdict == VERDICT_ACCEPTED)
 		return accept(s, c, i, slot, &a);

@@ -22,6 +22,7 @@ struct slot {
 	bool told;        /* the tape has it already */
 	bool closed;      /* not to be looked for any more */
 	double look;      /* when to look next */
+	double missed;    /* since when its learner says that it has answered, and nothing is there; 0: it does not */
 	uint64_t mark;    /* what the file looked like that was no whole answer yet; 0: none */
 	digest id;
 	uint64_t tokens, trained; /* of the answer */

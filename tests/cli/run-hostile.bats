@@ -11,6 +11,12 @@ setup() {
 	setup_run
 }
 
+called() {
+	tape_has ' call ' || dl-sync -q -r run --once
+}
+answer_is_there() {
+	[ -n "$(find run/learner/a -name 'f000.*.delta')" ]
+}
 # claims KIND: one of three learners lies like that now and then, and the run is as without it.
 claims() {
 	small_run run -K 2 -H 20 --target-steps 300
@@ -45,4 +51,30 @@ claims() {
 	ends sync 1
 	grep -q '^dl-learn: the run directory was removed$' a.log || complain "$(tail a.log)"
 	grep -q '^dl-sync: the run directory was removed$' sync.log || complain "$(tail sync.log)"
+}
+
+@test "an answer is removed before it is seen: the round is given up, and the next one gets one" {
+	small_run run -P 1 --lease 1s
+	learn a
+	until_true called
+	until_true answer_is_there
+	rm run/learner/a/f000.*.delta
+	sync_run
+	until_true tape_has " refuse .*learner=a .*verdict=unreadable "
+	more_merges 2
+	kill -TERM "${pids[a]}"
+	ended a
+	tape_has ' abandon round=1 ' || complain "$(tape | cut -c 1-120)"
+}
+
+@test "a learner's directory is removed: it makes another, and goes on" {
+	small_run run --lease 1s
+	learn a
+	sync_run
+	more_merges 1
+	rm -rf run/learner/a || rm -rf run/learner/a
+	until_true [ -e run/learner/a/beat ]
+	more_merges 2
+	kill -TERM "${pids[a]}"
+	ended a
 }
