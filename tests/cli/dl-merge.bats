@@ -311,10 +311,10 @@ inject() {
 	done
 }
 @test "killed at any call that changes a file: mended by merging again" {
-	inject signal=SIGKILL write fsync link rename unlink close
+	inject signal=SIGKILL write fsync link,linkat rename,renameat unlink,unlinkat close
 }
 @test "no space at any call that writes: told, and mended by merging again" {
-	inject error=ENOSPC write fsync rename
+	inject error=ENOSPC write fsync rename,renameat
 	expect_no_temporary
 }
 
@@ -971,8 +971,8 @@ need_strace() {
 
 @test "what gets its name is on the disk before, and the name after" {
 	need_strace
-	strace -f -o calls -e trace=fsync,rename dl-merge -s state -o g1 g0 a.delta
-	[ "$(sed -n 's/.* fsync(.*/fsync/p; s/.* rename(.*, "\(.*\)").*/\1/p' calls | xargs)" = \
+	strace -f -o calls -e trace=fsync,rename,renameat dl-merge -s state -o g1 g0 a.delta
+	[ "$(sed -n 's/.* fsync(.*/fsync/p; s/.* rename\(at\)\{0,1\}(.*, "\(.*\)").*/\2/p' calls | xargs)" = \
 		"fsync state fsync fsync g1 fsync" ] || complain "$(cat calls)"
 }
 
