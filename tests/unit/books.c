@@ -16,7 +16,7 @@ static struct books *open_books(void)
 }
 
 /* A line from its text; "ID" is an identity made of the letter behind it. */
-static int line(struct books *b, const char *fmt, ...)
+static __attribute__((format(printf, 2, 3))) int line(struct books *b, const char *fmt, ...)
 {
 	static uint64_t number;
 	char text[1000], out[4000] = "", *rest = text, *word;

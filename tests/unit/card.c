@@ -91,10 +91,10 @@ static void tensors_and_length(void)
 	struct tensor t = { .name = "a", .dtype = DTYPE_F32, .enc = ENC_F32, .rank = 1, .dim = { 1 } };
 	struct header h = { 0 };
 	struct buf bytes = BUF_INIT, bomb = BUF_INIT;
-	struct frame_writer *w;
+	struct frame_writer *w = NULL;
 	char *long_value = malloc(3 << 20), name[16];
 	const float one = 1;
-	int fd;
+	int fd = -1;
 
 	fill(&h);
 	memset(long_value, 'x', 3 << 20);

@@ -478,7 +478,7 @@ static void a_manifest_that_was_rolled_back_is_refused(void)
 static void die(int (*until)(void))
 {
 	pid_t pid = fork();
-	int status;
+	int status = 0;
 
 	if (pid == 0) {
 		play = until;

@@ -90,7 +90,7 @@ static void open_base(struct base *b, uint64_t version)
 
 static void content_of(const char *path, digest *out)
 {
-	struct frame_reader *r;
+	struct frame_reader *r = NULL;
 	struct frame_slice s;
 	struct content sum;
 	int fd;
