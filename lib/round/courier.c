@@ -14,8 +14,9 @@
 #include "round/rundir.h"
 
 #define NICE 5              /* below the training threads */
-#define POLL_LEAST 0.01     /* seconds between looks at the head: one inner step, within these */
-#define POLL_MOST 0.5
+#define POLL_LEAST 0.01     /* seconds between looks at the head: part of an inner step, within these */
+#define POLL_MOST 0.1
+#define POLL_PART 8
 #define BEAT_LEAST 0.25     /* after an answer */
 #define BEAT_MOST 1.0
 #define MANIFEST_EVERY 5.0
@@ -191,12 +192,12 @@ static void step_back(void)
 #endif
 }
 
-/* Nothing changes for a learner within one of its steps. */
+/* A call that is seen just after a boundary is answered a whole step later, and then perhaps too late. */
 static double pause_of(const struct courier *c)
 {
-	double step = c->mine.step_seconds;
+	double part = c->mine.step_seconds / POLL_PART;
 
-	return step < POLL_LEAST ? POLL_LEAST : step > POLL_MOST ? POLL_MOST : step;
+	return part < POLL_LEAST ? POLL_LEAST : part > POLL_MOST ? POLL_MOST : part;
 }
 
 static bool due(struct courier *c, double *last, double every)
