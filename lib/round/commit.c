@@ -13,6 +13,8 @@
 #include "round/merging.h"
 #include "round/rundir.h"
 
+#define READ_TRIES 3 /* of answers that this machine fails to read */
+
 /* What is open while a commit is made. */
 struct work {
 	const struct commit_conf *conf;
@@ -438,15 +440,36 @@ static void open_work(struct work *w, const struct commit_conf *conf, bool again
 		.file = ATOMIC_INIT, .momentum = ATOMIC_INIT };
 }
 
+static bool any_unread(const struct commit *c)
+{
+	for (size_t i = 0; i < c->answers; i++)
+		if (c->answer[i].verdict == VERDICT_UNREADABLE)
+			return true;
+	return false;
+}
+
+/* An answer that this machine can't read, for once, is no bad answer: all is read again. */
+static int judge_patiently(struct work *w, struct commit *c, const struct commit_conf *conf)
+{
+	int rc;
+
+	for (int tries = 1;; tries++) {
+		open_work(w, conf, false);
+		rc = judge(w, c);
+		if (tries == READ_TRIES || !any_unread(c))
+			return rc;
+		release(w);
+	}
+}
+
 int commit_make(struct commit *c, const struct commit_conf *conf)
 {
 	struct work w;
 	int rc;
 
-	open_work(&w, conf, false);
 	c->rule = conf->manifest->rule;
 	c->outer = conf->manifest->outer;
-	rc = judge(&w, c);
+	rc = judge_patiently(&w, c, conf);
 	if (rc == ERR_AGAIN) {
 		int told = tell_refusals(&w, c);
 

@@ -62,6 +62,7 @@ every() {
 	every open ESTALE 2 37
 	every write short 1 17
 	every read short 1 61
+	every read EIO 26 37
 }
 @test "a link or rename that was done and reports failure, as over NFS: as if it had not" {
 	every link done:EEXIST 1 1
