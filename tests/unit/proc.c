@@ -188,6 +188,7 @@ static void a_watch_hands_out_signals(void)
 	struct proc p;
 
 	signal(SIGHUP, SIG_IGN);
+	signal(SIGINT, SIG_DFL); /* a shell may have started this in the background */
 	CHECK(proc_watch_begin(&w) == 0);
 	CHECK(proc_watch_wait(&w, 0) == 0);
 	raise(SIGHUP);
