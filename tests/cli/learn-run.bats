@@ -131,8 +131,10 @@ lives() { # NAME INCARNATION
 	expect_stderr_line "^dl-learn: no sign of a syncer for 7 steps: stopped with its state saved"
 	[ "$(told run/learner/ann/beat steps)" -eq 7 ]
 	[ "$(told run/learner/ann/state steps)" -eq 7 ]
-	run -4 dl-learn -q -j 1 -r run -d text.0.tok -i ann # 20 times H, and H is 4
-	[ "$(told run/learner/ann/beat steps)" -eq 87 ]
+	dl-init -r brief -c small.conf -P 4 -H 4 --lease 1s
+	run -4 --separate-stderr dl-learn -j 1 -r brief -d text.0.tok -i ann # 20 times H, and a lease
+	expect_stderr_line "^dl-learn: no sign of a syncer for 80 steps: stopped with its state saved"
+	[ "$(told brief/learner/ann/beat steps)" -ge 80 ]
 }
 
 @test "SIGTERM, SIGINT and the time limit save the state and say that it is gone" {
