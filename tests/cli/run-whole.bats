@@ -71,7 +71,7 @@ setup() {
 	until_true [ -e run/learner/b/beat ]
 	run --separate-stderr dl-sync -r run --once
 	expect_status 4
-	expect_stderr_like "3 wanted|of 3 "
+	expect_stderr_like "a quorum needs 3|of 3 "
 	sync_run
 	until_true eval 'dl-show --why run | grep -q "3"'
 	learn c
