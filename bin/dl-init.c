@@ -26,7 +26,7 @@ static struct {
 	bool print, seed_given, conf_given, fragments_given, of_run, quiet, verbose;
 } o = {
 	.conf = "tiny", .interval = 24, .quorum = 1, .tau = 2, .keep = 2, .gamma = 1, .eta = 0.7, .mu = 0.9,
-	.outlier = 100, .lease = 30, .rule = "rda", .adopt = "overwrite", .delta = "f32",
+	.outlier = 100, .lease = 30, .rule = "rda", .adopt = "rebase", .delta = "f32",
 };
 
 #define OF_RUN .given = &o.of_run
@@ -59,7 +59,7 @@ static const struct opt table[] = {
 	{ 0, "outlier", OPT_F64, &o.outlier, "X",
 	  "run: refuse answers with X times the median norm (100; 0: none)", 0, 1e300, OF_RUN },
 	{ 0, "adopt", OPT_TEXT, &o.adopt, "RULE",
-	  "run: how learners take a new version: overwrite, rebase or mix:A", OF_RUN },
+	  "run: how learners take a new version: rebase (the default), overwrite or mix:A", OF_RUN },
 	{ 0, "delta", OPT_TEXT, &o.delta, "ENC", "run: encoding of answers: f32 (the default), f32r or bf16",
 	  OF_RUN },
 	{ 0, "target-steps", OPT_U64, &o.target_steps, "N", "run: global steps to its end (0: endless)", 0,

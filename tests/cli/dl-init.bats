@@ -357,6 +357,16 @@ tensors() {
 	expect_no_temporary
 }
 
+@test "a run has the defaults that the manual tells" {
+	local line
+	dl-init -r run -c tiny
+	dl-show run >told
+	for line in 'interval 24' 'overlap 2' 'quorum 1' 'grace 1' 'rule rda' 'outer_lr 0.7' 'momentum 0.9' 'adopt rebase' \
+		'delta f32' 'keep 2' 'lease 30'; do
+		grep -qx " *${line% *}  *${line#* }" told || complain "not '$line'"
+	done
+}
+
 @test "what makes no sense in a run is refused with status 2, and nothing is made" {
 	conf
 	for option in '-P 0' '-P 1001' '-P x' '-H 0' '-K 0' '-K -1' '--tau 0' '--lease 0' '--momentum 1' \
