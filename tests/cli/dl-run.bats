@@ -206,7 +206,7 @@ step (1[6-9]|2[0-9]) of 16 '
 	refused --tau --tau 3
 	refused --momentum --momentum 0.9
 	refused --rule --rule direct
-	refused --adopt --adopt rebase
+	refused --adopt --adopt overwrite
 	refused --seed --seed 7
 	refused --lease --lease 46s
 	refused --target-steps --target-steps 61
