@@ -299,8 +299,12 @@ static int take_refusal(struct books *b, const struct tape_line *l)
 	else
 		e->fate = FATE_REFUSED;
 	e->counts = verdict_counts(verdict);
-	if (!e->tokens)
-		e->tokens = tape_u64(l, "tokens");
+	if (e->trained) /* a line `answer` told of it */
+		return 0;
+	e->tokens = tape_u64(l, "tokens");
+	e->incarnation = tape_u64(l, "incarnation");
+	if (strcmp(verdict, verdict_name(VERDICT_OLD_INCARNATION)) != 0) /* whose count goes on elsewhere */
+		e->trained = tape_u64(l, "trained");
 	return 0;
 }
 

@@ -217,7 +217,8 @@ static int tell_answer(struct syncer *s, const struct call *c, const struct answ
 static int refuse(struct syncer *s, const struct call *c, size_t i, struct slot *slot,
 	const struct answer *a)
 {
-	struct commit_answer told = { .id = a->id, .tokens = a->meta.tokens, .verdict = a->verdict };
+	struct commit_answer told = { .id = a->id, .tokens = a->meta.tokens,
+		.incarnation = a->meta.incarnation, .trained = a->meta.trained, .verdict = a->verdict };
 	int rc;
 
 	memcpy(told.learner, s->roster.v[i]->name, sizeof told.learner);

@@ -225,6 +225,10 @@ int commit_refuse(struct tape *t, double now, uint64_t round, unsigned fragment,
 	tape_put_id(t, "id", &a->id);
 	tape_put(t, "verdict", verdict_name(a->verdict));
 	tape_put_u64(t, "tokens", a->tokens);
+	if (a->trained) {
+		tape_put_u64(t, "incarnation", a->incarnation);
+		tape_put_u64(t, "trained", a->trained);
+	}
 	tape_put(t, "why", a->why);
 	return tape_end(t, false);
 }

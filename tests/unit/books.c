@@ -148,6 +148,21 @@ static void test_younger_than_the_beat(void)
 	beat(b, "a", 150, 2, 150, 0, 0, 0, 150);
 	CHECK(find(b, "a").balanced);
 	books_close(b);
+
+	/* the same when its answer came too late, which is all that is heard of it */
+	b = open_books();
+	answer(b, 0, 1, "a", '1', 100, 100);
+	CHECK(line(b, "refuse round=2 fragment=f000 learner=a id=ID2 verdict=late tokens=50 incarnation=1 "
+		"trained=150 why=x") == 0);
+	beat(b, "a", 120, 1, 100, 0, 0, 0, 120);
+	l = find(b, "a");
+	CHECK_STR(l.why, "");
+	CHECK(l.balanced && l.trained == 150 && l.late == 1);
+	/* another life of its name goes on: what an older one trained is not in its count */
+	CHECK(line(b, "refuse round=3 fragment=f000 learner=a id=ID3 verdict=old-incarnation tokens=10 "
+		"incarnation=1 trained=400 why=x") == 0);
+	CHECK(find(b, "a").trained == 150);
+	books_close(b);
 }
 
 static void test_faults(void)
