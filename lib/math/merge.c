@@ -33,6 +33,11 @@ int merge_rule_parse(const char *text, enum merge_rule *out)
 	return err_set(ERR_DATA, "unknown rule '%s', expected rda or direct", shown);
 }
 
+bool merge_is_table(const char *tensor)
+{
+	return strcmp(tensor, "model.embed_tokens.weight") == 0 || strcmp(tensor, "lm_head.weight") == 0;
+}
+
 double merge_weight(uint64_t tokens, uint64_t steps)
 {
 	double t = (double)tokens;

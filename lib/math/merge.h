@@ -29,6 +29,14 @@ enum merge_rule { MERGE_DIRECT, MERGE_RDA };
 const char *merge_rule_name(enum merge_rule r);
 int merge_rule_parse(const char *text, enum merge_rule *out) ERR_MUST;
 
+/* Sums over a tensor are over units of so many elements, and in them over blocks, one after the other. */
+#define MERGE_UNIT 245760
+#define MERGE_BLOCK 1024
+
+/* Lookup tables, of which an answer touches only some rows: a common direction means little there, so they
+ * are merged directly whatever the rule. */
+bool merge_is_table(const char *tensor);
+
 /* A magnitude no difference of parameters has, far below where squares and sums leave the doubles. */
 #define MERGE_LIMIT 1e18
 
@@ -57,7 +65,7 @@ struct merge_outer {
 /*
  * out = x - eta (D + mu v_out), v_out = mu v + D, with D = scale * (value + rest). With scale 1, eta 1,
  * mu 0 it is x - value - rest in double, rounded once. out and v_out may be the arrays of value and
- * rest, element on element.
+ * rest, or of x and v, element on element.
  */
 void merge_step(float *out, float *v_out, const float *x, const float *v, const float *value,
 	const float *rest, double scale, const struct merge_outer *o, size_t n);

@@ -7,7 +7,9 @@
 
 #define GROUP_ROOM ((size_t)48 << 18) /* floats in all arrays: 48 MiB */
 #define GROUP_SLICES 8                /* longest array, in slices */
-#define BLOCK 1024                    /* elements summed at once */
+#define BLOCK MERGE_BLOCK
+
+_Static_assert(FRAME_ELEMS == MERGE_UNIT, "units are slices, and math/outer_step sums as is done here");
 
 /* One answer's part of one unit. */
 struct group_part {
@@ -24,12 +26,6 @@ struct group_worker {
 	double *sum;         /* (FRAME_ELEMS) */
 	float *v;            /* (FRAME_ELEMS) */
 };
-
-/* Lookup tables, of which an answer touches only some rows: a common direction means little there. */
-static bool is_table(const char *name)
-{
-	return strcmp(name, "model.embed_tokens.weight") == 0 || strcmp(name, "lm_head.weight") == 0;
-}
 
 static struct answer_file *answer_file(const struct group *g, size_t k)
 {
@@ -113,7 +109,7 @@ int group_open(struct group *g, const struct group_conf *c)
 	for (int i = 0; i < threads && rc == 0; i++)
 		rc = open_worker(&g->worker[i], g->m);
 	for (size_t t = 0; t < g->layout->n; t++) {
-		bool direct = g->m == 1 || is_table(g->layout->v[t].name);
+		bool direct = g->m == 1 || merge_is_table(g->layout->v[t].name);
 
 		g->rule[t] = direct ? MERGE_DIRECT : c->rule;
 		g->scale[t] = 1;

@@ -9,6 +9,7 @@
 #include "form/ckpt.h"
 #include "form/codec.h"
 #include "io/fd.h"
+#include "math/outer_step.h"
 #include "unit.h"
 
 #define LEARNERS 3
@@ -251,6 +252,83 @@ static void plain(double *d, const struct scene *s)
 	}
 }
 
+/* ---- in memory: the same bits ---- */
+
+/* Answers in the order of their identities, as they are summed. */
+static void order_answers(const struct scene *s, int *order)
+{
+	digest id[LEARNERS];
+
+	for (size_t k = 0; k < s->n; k++) {
+		struct frame_reader *r = open_file(s->delta_fd[k], "delta");
+		size_t at = k;
+
+		CHECK(frame_seekable(r) == 0 && frame_id(r, &id[k]) == 0);
+		for (; at > 0 && memcmp(&id[order[at - 1]], &id[k], sizeof id[k]) > 0; at--)
+			order[at] = order[at - 1];
+		order[at] = (int)k;
+		frame_reader_free(r);
+	}
+}
+
+/* The outer step in memory, from zero momentum. */
+static void step_in_memory(const struct scene *s, float *x, float *v)
+{
+	struct outer_step os;
+	struct outer_step_answer answer[LEARNERS];
+	double sum = 0;
+	int order[LEARNERS];
+	uint64_t at = 0;
+
+	CHECK(outer_step_open(&os, TOTAL, LEARNERS) == 0);
+	os.rule = s->rule;
+	os.outer = s->outer;
+	order_answers(s, order);
+	for (size_t k = 0; k < s->n; k++)
+		sum += merge_weight(s->tokens[order[k]], s->steps[order[k]]);
+	memcpy(x, s->base, TOTAL * sizeof *x);
+	for (size_t t = 0; t < TENSORS; at += shapes[t++].n) {
+		for (size_t k = 0; k < s->n; k++)
+			answer[k] = (struct outer_step_answer){ s->delta[order[k]] + at, NULL,
+				merge_weight(s->tokens[order[k]], s->steps[order[k]]) / sum,
+				s->enc[order[k]] == ENC_F32R ? FRAME_ELEMS_PAIR : FRAME_ELEMS };
+		CHECK(outer_step_tensor(&os, shapes[t].name, x + at, v + at, answer, s->n, shapes[t].n) == 0);
+	}
+	outer_step_close(&os);
+}
+
+static void compare_bits(const struct scene *s, int out, int state)
+{
+	float *x = floats(), *v = floats(), *y = floats();
+	struct frame_reader *r = open_file(out, "out");
+
+	step_in_memory(s, x, v);
+	CHECK(ckpt_read(r, y) == 0);
+	frame_reader_free(r);
+	CHECK(memcmp(x, y, TOTAL * sizeof *x) == 0);
+	r = open_file(state, "state");
+	CHECK(ckpt_read(r, y) == 0);
+	frame_reader_free(r);
+	CHECK(memcmp(v, y, TOTAL * sizeof *v) == 0);
+	free(x);
+	free(v);
+	free(y);
+}
+
+static void not_finite_in_memory(void)
+{
+	float x[2] = { 1, 2 }, v[2] = { 0 }, d[2] = { 0.5f, NAN };
+	const struct outer_step_answer answer[2] = { { d, NULL, 0.5, MERGE_UNIT }, { d, NULL, 0.5, MERGE_UNIT } };
+	struct outer_step os;
+
+	CHECK(outer_step_open(&os, 2, 2) == 0);
+	os.outer = (struct merge_outer){ 1, 0 };
+	CHECK(outer_step_tensor(&os, "a", x, v, answer, 2, 2) == ERR_DATA);
+	CHECK_SAYS("tensor 'a': element 1 of an answer is nan");
+	CHECK(x[0] == 1 && x[1] == 2);
+	outer_step_close(&os);
+}
+
 /* ---- tests ---- */
 
 static void compare(const struct scene *s, int out, int state, const double *cosine)
@@ -305,6 +383,7 @@ static void merged_as_the_formula_says(enum merge_rule rule)
 	}
 	CHECK(size[0] == size[1] && memcmp(&id[0], &id[1], sizeof id[0]) == 0);
 	compare(&s, out[1], state[1], cosine);
+	compare_bits(&s, out[1], state[1]);
 	for (int i = 0; i < 2; i++) {
 		close(out[i]);
 		close(state[i]);
@@ -331,6 +410,7 @@ static void a_fragment(void)
 	CHECK(m.step == 1263 && m.tokens == 5600); /* at 1100, 1200, 1300 */
 	CHECK_STR(m.fragment, "f001");
 	compare(&s, out, state, cosine);
+	compare_bits(&s, out, state);
 	r = open_file(state, "state");
 	CHECK(meta_read(&state_meta, frame_header(r)) == 0 && state_meta.version == 5);
 	CHECK_STR(state_meta.fragment, "f001");
@@ -362,6 +442,7 @@ static void opposite_answers(void)
 	prepare(&s, 2);
 	run(&s, order, 2, &id, &out, &state, cosine);
 	compare(&s, out, state, cosine);
+	compare_bits(&s, out, state);
 	close(out);
 	close(state);
 	scene_release(&s);
@@ -388,6 +469,7 @@ static void one_answer(enum merge_rule rule)
 	for (uint64_t i = 0; i < TOTAL; i++)
 		wrong += x[i] != (float)((double)s.base[i] - s.delta[0][i]);
 	CHECK(wrong == 0);
+	compare_bits(&s, out, state);
 	CHECK_NEAR(cosine[0], 1, 1e-12);
 	frame_reader_free(r);
 	free(x);
@@ -406,5 +488,6 @@ int main(void)
 	opposite_answers();
 	one_answer(MERGE_RDA);
 	one_answer(MERGE_DIRECT);
+	not_finite_in_memory();
 	return unit_done("merging");
 }
