@@ -20,7 +20,7 @@ static double now(const struct crew *c)
 
 void crew_init(struct crew *c, struct clock clock, struct say *say)
 {
-	*c = (struct crew){ .clock = clock, .say = say };
+	*c = (struct crew){ .clock = clock, .say = say, .tied = SIGTERM };
 }
 
 void crew_release(struct crew *c)
@@ -57,7 +57,7 @@ static int start(struct crew *c, struct crew_member *m)
 {
 	int log = open_log(m->log), rc;
 	struct proc_spec spec = { .path = m->path, .words = m->words, .in = -1, .out = log, .err = log,
-				  .tied = true };
+				  .tied = c->tied, .dir = c->dir };
 
 	if (log < 0)
 		return log;
@@ -124,6 +124,13 @@ static void pause_member(struct crew *c, struct crew_member *m)
 	m->pause = 2 * m->pause < PAUSE_MOST ? 2 * m->pause : PAUSE_MOST;
 }
 
+void crew_break(struct crew *c, struct crew_member *m, double seconds)
+{
+	m->broken = m->state == CREW_RUNNING;
+	m->since = now(c) + seconds;
+	proc_signal(&m->proc, SIGKILL);
+}
+
 void crew_again(struct crew *c, struct crew_member *m)
 {
 	if (m->state == CREW_DONE)
@@ -147,8 +154,14 @@ static void tell_death(struct crew *c, const struct crew_member *m, double wait)
 static void has_ended(struct crew *c, struct crew_member *m)
 {
 	int status = proc_exit_status(&m->proc);
+	bool broken = m->broken;
 	double wait;
 
+	m->broken = false;
+	if (broken && status == 128 + SIGKILL && !c->stopping) { /* not its fault: nothing to tell or to count */
+		m->state = CREW_PAUSED;
+		return;
+	}
 	if (status == 0 || c->stopping) {
 		m->state = CREW_DONE;
 		return;

@@ -30,16 +30,20 @@ struct crew_member {
 	const char *log;     /* standard output and error are appended there */
 	struct proc proc;
 	enum crew_state state;
-	double since;        /* RUNNING: when it was started; PAUSED: when it is to be started; 0: at once */
+	double since;        /* RUNNING: when it was started, broken: when it is to be started again;
+	                      * PAUSED: when it is to be started; 0: at once */
 	double pause;        /* before the next start */
 	unsigned deaths;     /* in a row; one that has run for a while begins a new one */
 	unsigned starts;     /* in all */
+	bool broken;         /* by crew_break, and not seen to have ended yet */
 };
 struct crew {
 	struct crew_member *v; /* (n) */
 	size_t n;
 	struct clock clock;
 	struct say *say;
+	int tied;              /* signal that they get should we die (SIGTERM) */
+	const char *dir;       /* where they are started; NULL: here. The caller's */
 	bool stopping;         /* nobody is started any more */
 };
 
@@ -59,6 +63,8 @@ void crew_hurry(struct crew *c);
 int crew_tend(struct crew *c) ERR_MUST;
 /* One that is done is started again after all, after its pause. */
 void crew_again(struct crew *c, struct crew_member *m);
+/* SIGKILL to one that runs, which is to be started again after so many seconds, and is not blamed for it. */
+void crew_break(struct crew *c, struct crew_member *m, double seconds);
 /* Seconds until crew_tend has something to do on its own account; `most` when there is nothing. */
 double crew_due(const struct crew *c, double most);
 size_t crew_running(const struct crew *c);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,11 +122,12 @@ static int take_streams(const struct proc_spec *s)
 }
 
 /* A parent that was gone before we asked would never be heard of. */
-static bool tie(pid_t parent)
+static bool tie(int signal_number, pid_t parent)
 {
 #ifdef __linux__
-	return prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() == parent;
+	return prctl(PR_SET_PDEATHSIG, signal_number) == 0 && getppid() == parent;
 #else
+	(void)signal_number;
 	return getppid() == parent;
 #endif
 }
@@ -140,7 +142,8 @@ static void become(const struct proc_spec *s, int report, pid_t parent)
 		word[n] = (char *)(uintptr_t)s->words[n]; /* execve promises not to write there */
 	word[n] = NULL;
 	reset_signals();
-	if (setpgid(0, 0) == 0 && take_streams(s) == 0 && (!s->tied || tie(parent)))
+	if (setpgid(0, 0) == 0 && take_streams(s) == 0 && (!s->tied || tie(s->tied, parent)) &&
+	    (!s->dir || chdir(s->dir) == 0))
 		execve(s->path, word, environ);
 	problem = errno;
 	if (write(report, &problem, sizeof problem) < 0)

@@ -16,7 +16,6 @@
 #define PROC_H
 
 #include <signal.h>
-#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -27,7 +26,8 @@ struct proc_spec {
 	const char *path;        /* of the executable, as proc_find gives it */
 	const char *const *words; /* NULL at its end; words[0] is what it is called */
 	int in, out, err;        /* descriptors that stay the caller's; -1: /dev/null */
-	bool tied;               /* gets SIGTERM when the thread that started it ends (Linux) */
+	int tied;                /* signal that it gets when the thread that started it ends (Linux); 0: none */
+	const char *dir;         /* where it is started; NULL: where this process is */
 };
 struct proc {
 	pid_t pid;   /* 0: none was started, or it has ended and was seen to */

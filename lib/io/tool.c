@@ -17,7 +17,7 @@ struct stage {
 
 static int start(struct stage *s, const char *const *words, int in, int out)
 {
-	struct proc_spec spec = { .words = words, .in = in, .out = out, .tied = true };
+	struct proc_spec spec = { .words = words, .in = in, .out = out, .tied = SIGTERM };
 	char *path;
 	int rc = fd_temporary(&s->said);
 

@@ -143,6 +143,49 @@ static void asked_to_stop_nobody_comes_back(void)
 	crew_release(&c);
 }
 
+static void one_that_is_broken_on_purpose_is_not_blamed(void)
+{
+	const char *const words[] = { "sh", "-c", "sleep 600", NULL };
+	struct crew c;
+
+	crew_init(&c, own_clock, NULL);
+	add(&c, words);
+	CHECK(crew_start(&c) == 0);
+	for (int i = 0; i < 3; i++) {
+		crew_break(&c, &c.v[0], 7);
+		let_end(&c, 0);
+		CHECK(c.v[0].state == CREW_PAUSED && c.v[0].deaths == 0 && c.v[0].pause == 1);
+		CHECK_NEAR(crew_due(&c, 1000), 7, 1e-9);
+		time_now += 7.01;
+		CHECK(crew_tend(&c) == 0 && c.v[0].state == CREW_RUNNING);
+	}
+	crew_break(&c, &c.v[0], 7);
+	crew_ask(&c);
+	let_end(&c, 0);
+	CHECK(c.v[0].state == CREW_DONE && c.v[0].starts == 4);
+	crew_release(&c);
+}
+
+static void children_start_where_they_are_told_to(void)
+{
+	const char *const words[] = { "sh", "-c", "[ \"$PWD\" = /usr ]", NULL };
+	struct crew c;
+
+	crew_init(&c, own_clock, NULL);
+	c.dir = "/usr";
+	add(&c, words);
+	CHECK(crew_start(&c) == 0);
+	let_end(&c, 0);
+	CHECK(c.v[0].state == CREW_DONE && proc_exit_status(&c.v[0].proc) == 0);
+	c.dir = "/nowhere at all";
+	crew_again(&c, &c.v[0]);
+	c.v[0].state = CREW_PAUSED;
+	CHECK(crew_start(&c) == 0); /* its pause is not over */
+	time_now += 100;
+	CHECK(crew_start(&c) == ERR_IO);
+	crew_release(&c);
+}
+
 static void a_death_is_told_once_with_its_reason(void)
 {
 	const char *const words[] = { "sh", "-c", "echo first; echo; echo why it died >&2; exit 1", NULL };
@@ -178,6 +221,8 @@ int main(void)
 	one_beyond_help_is_not_started_again();
 	one_that_is_held_waits();
 	asked_to_stop_nobody_comes_back();
+	one_that_is_broken_on_purpose_is_not_blamed();
+	children_start_where_they_are_told_to();
 	a_death_is_told_once_with_its_reason();
 	unlink(log_path);
 	return unit_done("crew");

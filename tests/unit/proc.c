@@ -134,11 +134,11 @@ static void signals_are_as_by_default_in_a_child(void)
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-/* A process starts a tied child, which would sleep, and dies of SIGKILL. */
-static void a_tied_child_ends_with_its_parent(void)
+/* A process starts a tied child, which would sleep, and dies of SIGKILL. One that is stopped hears SIGKILL only. */
+static void a_tied_child_ends_with_its_parent(int tied, const char *script)
 {
-	const char *const words[] = { "sh", "-c", "echo on; exec sleep 600", NULL };
-	struct proc_spec spec = { .path = "/bin/sh", .words = words, .in = -1, .err = -1, .tied = true };
+	const char *const words[] = { "sh", "-c", script, NULL };
+	struct proc_spec spec = { .path = "/bin/sh", .words = words, .in = -1, .err = -1, .tied = tied };
 	char text[64];
 	struct proc p;
 	int fd[2], status;
@@ -210,7 +210,8 @@ int main(void)
 	what_a_child_leaves_behind_is_killed();
 	one_that_does_not_listen_is_killed();
 	signals_are_as_by_default_in_a_child();
-	a_tied_child_ends_with_its_parent();
+	a_tied_child_ends_with_its_parent(SIGTERM, "echo on; exec sleep 600");
+	a_tied_child_ends_with_its_parent(SIGKILL, "echo on; kill -STOP $$");
 	programs_are_found();
 	a_watch_hands_out_signals();
 	return unit_done("proc");
