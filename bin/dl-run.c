@@ -13,6 +13,7 @@
 #include "base/opt.h"
 #include "base/pool.h"
 #include "base/say.h"
+#include "base/words.h"
 #include "form/trust.h"
 #include "io/crew.h"
 #include "io/dir.h"
@@ -46,7 +47,7 @@ static const char *const given[GIVEN] = { "--seed", "--label", "-P", "-H", "-K",
 static struct {
 	const char *run, *corpus, *conf, *key, *trust, *value[GIVEN];
 	uint64_t learners, threads;
-	bool quiet, verbose;
+	bool print, quiet, verbose;
 } o;
 
 #define PASSED(letter, name, which, arg, help) { letter, name, OPT_TEXT, &o.value[which], arg, help }
@@ -74,6 +75,7 @@ static const struct opt table[] = {
 	PASSED(0, "checkpoint-every", EVERY, "N", "new run: global steps between checkpoints"),
 	PASSED(0, "keep", KEEP, "N", "new run: old versions of a fragment that stay"),
 	PASSED(0, "lease", LEASE, "TIME", "new run: silence after which one counts as lost"),
+	{ 0, "print", OPT_FLAG, &o.print, NULL, "prepare the run, print the commands, and leave" },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "secret key to sign with" },
 	{ 'T', "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys, instead of $DL_TRUST or the default" },
 	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL, "say errors only" },
@@ -84,6 +86,7 @@ static const char *const synopsis[] = {
 	"dl-run -m M [--corpus FILE] [-j N] [-c CONF] [--seed N] [-P N] [-H N] [-K N] [--tau N] "
 		"[--target-steps N | --target-tokens N] ... RUN",
 	"dl-run -m M RUN",
+	"dl-run -m M --print ... RUN",
 	NULL
 };
 static const struct opt_prog prog = {
@@ -97,6 +100,7 @@ struct work {
 	struct lock lock;
 	struct view *view;
 	char *learn, *sync;          /* executables */
+	char *root;                  /* the run directory from anywhere, when commands are printed; else NULL */
 	char *corpus, *key_path, *trust_path; /* as seen from anywhere; NULL: not given */
 	struct conf conf;            /* the whole configuration that was asked for; empty when none was */
 	char threads[32];
@@ -107,15 +111,15 @@ struct work {
 	double asked;                /* when */
 };
 
-struct words {
+struct command {
 	const char *v[WORDS];
 	size_t n;
 };
-static void add(struct words *w, const char *word)
+static void add(struct command *w, const char *word)
 {
 	w->v[w->n++] = word;
 }
-static void add_pair(struct words *w, const char *option, const char *value)
+static void add_pair(struct command *w, const char *option, const char *value)
 {
 	if (value) {
 		add(w, option);
@@ -152,7 +156,7 @@ static int check_words(char **words, int n)
 /* The whole configuration, as dl-init prints it. */
 static int print_conf(struct conf *conf)
 {
-	struct words w = { .n = 0 };
+	struct command w = { .n = 0 };
 	struct buf text = BUF_INIT;
 	int rc;
 
@@ -180,7 +184,7 @@ static int default_steps(const struct conf *conf)
 
 static int make_run(const struct work *w)
 {
-	struct words v = { .n = 0 };
+	struct command v = { .n = 0 };
 	int rc = dataset_check(o.corpus);
 
 	if (rc == 0 && !o.value[STEPS] && !o.value[TOKENS])
@@ -285,20 +289,21 @@ static int check_options(const struct manifest *m)
 
 static int hire_syncer(struct work *w)
 {
-	struct words *v = calloc(1, sizeof *v);
+	struct command *v = calloc(1, sizeof *v);
 
 	if (!v)
 		return err_nomem();
 	add(v, "dl-sync");
-	add_pair(v, "-r", ".");
+	add_pair(v, "-r", w->root ? w->root : ".");
 	add_pair(v, "-k", w->key_path);
 	add_pair(v, "--trust", w->trust_path);
 	return crew_add(&w->crew, "syncer", w->sync, v->v, LOG "/syncer.log");
 }
 
 struct post { /* of a learner: what its words point to */
-	struct words words;
-	char name[32], shard[DATASET_PATH], log[64];
+	struct command words;
+	char name[32], part[DATASET_PATH], log[64];
+	char *shard;
 };
 
 static int hire_learner(struct work *w, unsigned k)
@@ -309,10 +314,13 @@ static int hire_learner(struct work *w, unsigned k)
 		return err_nomem();
 	snprintf(p->name, sizeof p->name, "learner-%u", k);
 	snprintf(p->log, sizeof p->log, LOG "/learner-%u.log", k);
+	dataset_part(p->part, (unsigned)o.learners, k);
+	if (asprintf(&p->shard, "%s%s%s", w->root ? w->root : "", w->root ? "/" : "", p->part) < 0)
+		return err_nomem();
 	add(&p->words, "dl-learn");
-	add_pair(&p->words, "-r", ".");
+	add_pair(&p->words, "-r", w->root ? w->root : ".");
 	add_pair(&p->words, "-i", p->name);
-	add_pair(&p->words, "-d", dataset_part(p->shard, (unsigned)o.learners, k));
+	add_pair(&p->words, "-d", p->shard);
 	add_pair(&p->words, "-j", w->threads);
 	add_pair(&p->words, "-k", w->key_path);
 	add_pair(&p->words, "--trust", w->trust_path);
@@ -333,6 +341,22 @@ static int hire(struct work *w)
 	/* A head to begin with spares them steps that no round asks for. */
 	for (size_t i = 1; rc == 0 && i < w->crew.n && !w->view->head.fragment; i++)
 		crew_hold(&w->crew, &w->crew.v[i], HEAD_PATIENCE);
+	return rc;
+}
+
+/* One a line, its name first: what dl-chaos(1) takes. */
+static int print_commands(const struct work *w)
+{
+	struct buf text = BUF_INIT;
+	int rc = 0;
+
+	for (const struct crew_member *m = w->crew.v; rc == 0 && m < w->crew.v + w->crew.n; m++)
+		if ((rc = buf_fmt(&text, "%s ", m->name)) == 0 && (rc = words_quote(&text, m->path)) == 0 &&
+		    (rc = words_join(&text, m->words + 1)) == 0)
+			rc = buf_str(&text, "\n");
+	if (rc == 0)
+		fputs(text.data, stdout);
+	buf_release(&text);
 	return rc;
 }
 
@@ -497,7 +521,7 @@ static void dismiss(struct work *w)
 static int report(const struct work *w)
 {
 	char ckpt[RUNDIR_PATH], valid[DATASET_PATH], shown[512];
-	struct words v = { .n = 0 };
+	struct command v = { .n = 0 };
 	struct buf text = BUF_INIT;
 	int rc;
 
@@ -547,9 +571,9 @@ static int find_program(char **out, const char *name)
 
 static int prepare(struct work *w)
 {
-	int rc = 0;
+	int rc = o.print ? rundir_absolute(o.run, &w->root) : 0;
 
-	if (o.corpus)
+	if (rc == 0 && o.corpus)
 		rc = rundir_absolute(o.corpus, &w->corpus);
 	if (rc == 0 && o.key)
 		rc = rundir_absolute(o.key, &w->key_path);
@@ -615,10 +639,12 @@ static int run(struct work *w)
 		rc = dataset_make(w->corpus, (unsigned)o.learners, w->key_path, &w->trust);
 	if (rc == 0)
 		rc = view_read(w->view);
-	if (rc == 0 && !view_over(w->view)) {
+	if (rc == 0 && (o.print || !view_over(w->view)))
 		rc = hire(w);
-		if (rc == 0)
-			rc = proc_watch_begin(&w->watch);
+	if (rc == 0 && o.print)
+		return (rc = print_commands(w)) < 0 ? rc : fd_close_output();
+	if (rc == 0 && !view_over(w->view)) {
+		rc = proc_watch_begin(&w->watch);
 		if (rc == 0) {
 			struct err_note note;
 
@@ -642,6 +668,7 @@ static void release(struct work *w)
 	conf_release(&w->conf);
 	free(w->learn);
 	free(w->sync);
+	free(w->root);
 	free(w->corpus);
 	free(w->key_path);
 	free(w->trust_path);

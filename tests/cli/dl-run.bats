@@ -122,6 +122,21 @@ step (1[6-9]|2[0-9]) of 16 '
 	expect_stderr_like 'dl-run: run: no learner: see run/log/learner-0\.log$'
 }
 
+@test "--print makes everything ready and prints the commands, which any shell runs" {
+	run -0 --separate-stderr stubbed -j 3 --print -K 2
+	expect_no_stderr
+	expect_stdout "syncer $BATS_FILE_TMPDIR/stubs/dl-sync -r $PWD/run
+learner-0 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-0 -d $PWD/run/data/2.0.tok -j 3
+learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/data/2.1.tok -j 3"
+	[ -e run/manifest ] && [ -e run/data/2.1.tok ]
+	expect_no_file pids.*
+	mkdir 'a b'
+	cd 'a b'
+	ln -s ../small.conf ../text.txt .
+	run -0 --separate-stderr stubbed --print
+	expect_stdout_like "syncer [^ ]*/dl-sync -r '[^']*/a b/run'"
+}
+
 @test "one that dies is started again, and its last words are told once" {
 	plan learner-0 'echo "dl-learn: out of luck" >&2; exit 1' 'kill -KILL $$' 'exec sleep 600'
 	in_background
