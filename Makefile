@@ -19,7 +19,7 @@ WARN = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer
        -Wwrite-strings -Wundef -Wvla -Wformat=2 -Wcast-qual -Wno-missing-field-initializers
 # -ffp-contract=off: merges and codecs give the same bytes on every machine.
 STD  = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Ilib -ffp-contract=off -pthread
-LIBS = -lopenblas -lzstd -lsodium -lm -pthread
+LIBS = -lopenblas -lzstd -lsodium -ljansson -lm -pthread
 compile = $(CC) $(CPPFLAGS) $(STD) $(CFLAGS) $(FAST) $(SANITIZE) $(WARN) $(WERROR) -MMD -MP
 libs = $(LDFLAGS) $(LIBS)
 

@@ -1,7 +1,7 @@
 # deps.sh: sourced by scripts that install what they need.
 # shellcheck shell=sh
 
-build_packages='build-essential libopenblas-dev libzstd-dev libsodium-dev'
+build_packages='build-essential libopenblas-dev libzstd-dev libsodium-dev libjansson-dev'
 check_packages='bats mandoc shellcheck strace'
 # shellcheck disable=SC2034 # for scripts/demo
 demo_packages='bible-kjv gnuplot-nox procps'
