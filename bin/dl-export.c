@@ -1,0 +1,123 @@
+/*
+ * dl-export - a sealed file in, a format of others out.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/opt.h"
+#include "base/pool.h"
+#include "base/say.h"
+#include "form/frame.h"
+#include "form/trust.h"
+#include "io/atomic.h"
+#include "io/fd.h"
+#include "io/wake.h"
+#include "round/export.h"
+#include "round/tensorexport.h"
+
+#define THREADS 4 /* at most: the disk is next, and each takes memory */
+
+/* A new format plugs in here. */
+static const struct format {
+	const char *name;
+	export_writer *write;
+} formats[] = {
+	{ "safetensors", tensorexport },
+};
+#define FORMATS (sizeof formats / sizeof formats[0])
+
+static struct {
+	const char *format, *out, *dtype, *tokenizer, *key, *trust;
+	uint64_t shard; /* megabytes */
+	bool check, quiet, verbose;
+} o = { .shard = 5000 };
+
+static const struct opt table[] = {
+	{ 'f', "format", OPT_TEXT, &o.format, "FORMAT", "safetensors" },
+	{ 'o', "output", OPT_TEXT, &o.out, "OUT", "what to write: a file, or '-' for standard output" },
+	{ 0, "dtype", OPT_TEXT, &o.dtype, "TYPE", "of the values: f32, bf16 or f16 (as they are)" },
+	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "one's own key, which is trusted" },
+	{ 0, "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys, instead of $DL_TRUST or the default" },
+	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL, "say errors only" },
+	{ 'v', "verbose", OPT_FLAG, &o.verbose, NULL, "say what was written" },
+	OPT_END
+};
+static const char *const synopsis[] = {
+	"dl-export -f safetensors -o OUT [--dtype TYPE] [-k FILE] [--trust PATH] [FILE]",
+	NULL
+};
+static const struct opt_prog prog = {
+	"dl-export", "Writes a checkpoint, or any sealed file, in a format of others.", synopsis, table
+};
+static struct say say;
+
+static const struct format *find_format(const char *name)
+{
+	for (size_t i = 0; i < FORMATS; i++)
+		if (strcmp(formats[i].name, name) == 0)
+			return &formats[i];
+	return NULL;
+}
+
+static int check_options(const char *in, int n)
+{
+	if (!o.format || !o.out)
+		return err_set(ERR_USAGE, "say which format and where: -f FORMAT -o OUT");
+	if (!find_format(o.format))
+		return err_set(ERR_USAGE, "option --format: '%s' is none that can be written; see -h", o.format);
+	if (n > 1)
+		return err_set(ERR_USAGE, "one file to export, not %d", n);
+	if (strcmp(in, "-") != 0 && strcmp(o.out, "-") != 0 && atomic_same(in, o.out))
+		return err_set(ERR_USAGE, "%s: is the input, which the output would replace", o.out);
+	return 0;
+}
+
+static int write_format(struct frame_reader *from, int fd, struct pool *pool)
+{
+	const struct export x = { .from = from, .fd = fd, .out = o.out, .dtype = o.dtype,
+		.tokenizer = o.tokenizer, .shard_bytes = o.shard * 1000000, .check = o.check,
+		.pool = pool, .say = &say };
+
+	return find_format(o.format)->write(&x);
+}
+
+static int run(const char *in)
+{
+	struct frame_reader *from = NULL;
+	struct trust trust = { 0 };
+	struct pool *pool = NULL;
+	int fd = -1, rc = trust_reader(&trust, o.key, o.trust);
+
+	if (rc == 0)
+		rc = wake_catch();
+	if (rc == 0)
+		rc = pool_open(&pool, pool_cpus() < THREADS ? pool_cpus() : THREADS);
+	if (rc == 0)
+		rc = fd_open_in(in, &fd);
+	if (rc == 0)
+		rc = frame_open(&from, fd, fd_name(in), &trust, pool);
+	if (rc == 0)
+		rc = write_format(from, fd, pool);
+	frame_reader_free(from);
+	if (fd >= 0)
+		close(fd);
+	pool_close(pool);
+	trust_release(&trust);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	char **words;
+	int n, rc = fd_standard();
+
+	if (rc == 0)
+		rc = opt_parse(&prog, argc, argv, &words, &n);
+	say_init(&say, prog.name, o.quiet, o.verbose);
+	if (rc == 0)
+		rc = check_options(n > 0 ? words[0] : "-", n);
+	if (rc == 0)
+		rc = run(n > 0 ? words[0] : "-");
+	return rc < 0 ? say_error(&say, rc) : 0;
+}
