@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "math/arena.h"
-#include "math/blas.h"
+#include "math/gemm.h"
 #include "math/layer.h"
 #include "math/vec.h"
 
@@ -151,6 +151,7 @@ struct moe {
 	real *dh, *dgu; /* (R, F) (R, 2F) */
 	real *dweight;  /* (R*K) */
 	real *dlogits, *mean; /* (R, E) (R) */
+	real *pack;     /* (GEMM_WORK) */
 	uint64_t *routed; /* (layers, E) */
 	double balance;
 	real *arena;
@@ -184,6 +185,7 @@ static size_t place(struct moe *m, real *base)
 	m->chosen = arena_take(base, &used, slots);
 	m->pick = arena_take_ints(base, &used, slots);
 	m->count = arena_take_ints(base, &used, R * m->E);
+	m->pack = arena_take(base, &used, GEMM_WORK);
 	if (!m->train)
 		return used;
 	m->dh = arena_take(base, &used, R * m->F);
@@ -276,9 +278,9 @@ static void expert_forward(struct moe *m, const struct acts *a, int e, real *x, 
 	if (rows == 0)
 		return;
 	gather(m->in, n, row, rows, m->C);
-	blas_nt(gu, m->in, w + up_at(m, e), rows, 2 * m->F, m->C, 0);
+	gemm_nt(gu, m->in, w + up_at(m, e), rows, 2 * m->F, m->C, false, m->pack);
 	swiglu_forward(h, gu, rows, m->F);
-	blas_nt(m->out, h, w + down_at(m, e), rows, m->C, m->F, 0);
+	gemm_nt(m->out, h, w + down_at(m, e), rows, m->C, m->F, false, m->pack);
 	scatter(x, m->out, a->route.weight + first, row, rows, m->C);
 }
 
@@ -299,7 +301,7 @@ void moe_forward(struct moe *m, int l, real *x, const real *n, const real *w, in
 	struct acts *a = &m->layer[l];
 	const int R = G * T;
 
-	blas_nt(a->route.prob, n, w, R, m->E, m->C, 0);
+	gemm_nt(a->route.prob, n, w, R, m->E, m->C, false, m->pack);
 	moe_route(&a->route, m->chosen, m->pick, R, m->E, m->K);
 	count_load(m, &a->route, l, G, T);
 	for (int e = 0; e < m->E; e++)
@@ -328,13 +330,13 @@ static void expert_backward(struct moe *m, const struct acts *a, int e, real *dn
 	if (rows == 0)
 		return;
 	gather(m->in, dx, row, rows, C);
-	blas_nn(m->dh, m->in, w + down_at(m, e), rows, F, C, 0);
+	gemm_nn(m->dh, m->in, w + down_at(m, e), rows, F, C, false, m->pack);
 	weigh(m->dweight + first, m->dh, h, a->route.weight + first, rows, F);
-	blas_tn(dw + down_at(m, e), m->in, h, C, F, rows, 1);
+	gemm_tn(dw + down_at(m, e), m->in, h, C, F, rows, true, m->pack);
 	swiglu_backward(m->dgu, m->dh, gu, rows, F);
 	gather(m->in, n, row, rows, C);
-	blas_tn(dw + up_at(m, e), m->dgu, m->in, 2 * F, C, rows, 1);
-	blas_nn(m->out, m->dgu, w + up_at(m, e), rows, C, 2 * F, 0);
+	gemm_tn(dw + up_at(m, e), m->dgu, m->in, 2 * F, C, rows, true, m->pack);
+	gemm_nn(m->out, m->dgu, w + up_at(m, e), rows, C, 2 * F, false, m->pack);
 	scatter(dn, m->out, NULL, row, rows, C);
 }
 
@@ -351,8 +353,8 @@ void moe_backward(struct moe *m, int l, real *dn, real *dw, const real *dx, cons
 	moe_balance(m->count, &a->route, G, T, m->E);
 	moe_balance_backward(m->dlogits, m->count, &a->route, balance / (real)m->layers, G, T,
 		m->E);
-	blas_nn(dn, m->dlogits, w, R, m->C, m->E, 1);
-	blas_tn(dw, m->dlogits, n, m->E, m->C, R, 1);
+	gemm_nn(dn, m->dlogits, w, R, m->C, m->E, true, m->pack);
+	gemm_tn(dw, m->dlogits, n, m->E, m->C, R, true, m->pack);
 }
 
 void moe_load(const struct moe *m, uint64_t *routed, double *balance)

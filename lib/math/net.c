@@ -5,7 +5,7 @@
 
 #include "math/arena.h"
 #include "math/attention.h"
-#include "math/blas.h"
+#include "math/gemm.h"
 #include "math/layer.h"
 #include "math/moe.h"
 
@@ -41,6 +41,7 @@ struct net {
 	real *nf, *invf;     /* (R, C) (R) */
 	real *logits;        /* (chunk, V) */
 	real *work;          /* attention */
+	real *pack;          /* (GEMM_WORK) */
 	real *dx, *dn;       /* (R, C) gradients: of the residual stream, of a normalised input */
 	real *dy, *dqkv;     /* (R, Q) (R, P) */
 	real *dh, *dgu;      /* (R, F) (R, 2F), dense */
@@ -97,6 +98,7 @@ static size_t place(struct net *n, real *base)
 	n->invf = arena_take(base, &used, R);
 	n->logits = arena_take(base, &used, (size_t)n->chunk * n->V);
 	n->work = arena_take(base, &used, attention_work(n->context, n->D));
+	n->pack = arena_take(base, &used, GEMM_WORK);
 	if (!train)
 		return used;
 	n->layer[n->layers].x = arena_take(base, &used, R * n->C);
@@ -222,7 +224,7 @@ static void attend(struct net *n, const struct acts *a, const real *w, const str
 	const int R = n->R;
 
 	rmsnorm_forward(a->n1, a->inv1, a->x, w + at->norm1, R, n->C, (real)n->c.norm_eps);
-	blas_nt(a->qkv, a->n1, w + at->qkv, R, n->P, n->C, 0);
+	gemm_nt(a->qkv, a->n1, w + at->qkv, R, n->P, n->C, false, n->pack);
 	rotate(n, a->qkv, 1);
 	if (n->past >= 0)
 		keep_keys(n, a);
@@ -232,7 +234,7 @@ static void attend(struct net *n, const struct acts *a, const real *w, const str
 	else
 		attend_within(n, a);
 	memcpy(a->mid, a->x, (size_t)R * n->C * sizeof(real));
-	blas_nt(a->mid, a->y, w + at->o, R, n->C, n->Q, 1);
+	gemm_nt(a->mid, a->y, w + at->o, R, n->C, n->Q, true, n->pack);
 }
 
 /* x = mid + Wdown swiglu(Wgu rmsnorm(mid)), or what the experts of layer l make of it */
@@ -248,9 +250,9 @@ static void feed_forward(struct net *n, int l, const real *w, const struct offse
 		moe_forward(n->moe, l, x, a->n2, w + at->gu, n->G, n->T);
 		return;
 	}
-	blas_nt(a->gu, a->n2, w + at->gu, R, 2 * n->F, n->C, 0);
+	gemm_nt(a->gu, a->n2, w + at->gu, R, 2 * n->F, n->C, false, n->pack);
 	swiglu_forward(a->h, a->gu, R, n->F);
-	blas_nt(x, a->h, w + at->down, R, n->C, n->F, 1);
+	gemm_nt(x, a->h, w + at->down, R, n->C, n->F, true, n->pack);
 }
 
 static void forward(struct net *n, const real *params, const uint32_t *ids, int stride)
@@ -313,12 +315,12 @@ void net_loss(struct net *n, double *sums, real *grads, const real *params, cons
 		const int rows = n->R - first < n->chunk ? n->R - first : n->chunk;
 		const real *nf = n->nf + (size_t)first * n->C;
 
-		blas_nt(n->logits, nf, w, rows, n->V, n->C, 0);
+		gemm_nt(n->logits, nf, w, rows, n->V, n->C, false, n->pack);
 		chunk_loss(n, sums, targets, stride, first, rows, grads ? scale : 0);
 		if (!grads)
 			continue;
-		blas_nn(n->dn + (size_t)first * n->C, n->logits, w, rows, n->C, n->V, 0);
-		blas_tn(grads + head_at(n), n->logits, nf, n->V, n->C, rows, 1);
+		gemm_nn(n->dn + (size_t)first * n->C, n->logits, w, rows, n->C, n->V, false, n->pack);
+		gemm_tn(grads + head_at(n), n->logits, nf, n->V, n->C, rows, true, n->pack);
 	}
 }
 
@@ -334,11 +336,11 @@ static void dense_backward(struct net *n, real *dw, const struct acts *a, const 
 {
 	const int R = n->R, C = n->C, F = n->F;
 
-	blas_nn(n->dh, n->dx, w + at->down, R, F, C, 0);
-	blas_tn(dw + at->down, n->dx, a->h, C, F, R, 1);
+	gemm_nn(n->dh, n->dx, w + at->down, R, F, C, false, n->pack);
+	gemm_tn(dw + at->down, n->dx, a->h, C, F, R, true, n->pack);
 	swiglu_backward(n->dgu, n->dh, a->gu, R, F);
-	blas_nn(n->dn, n->dgu, w + at->gu, R, C, 2 * F, 0);
-	blas_tn(dw + at->gu, n->dgu, a->n2, 2 * F, C, R, 1);
+	gemm_nn(n->dn, n->dgu, w + at->gu, R, C, 2 * F, false, n->pack);
+	gemm_tn(dw + at->gu, n->dgu, a->n2, 2 * F, C, R, true, n->pack);
 }
 
 /* dx: gradient of the layer's output, becomes that of mid. */
@@ -362,8 +364,8 @@ static void attend_backward(struct net *n, real *dw, const struct acts *a, const
 {
 	const int R = n->R, C = n->C, T = n->T;
 
-	blas_nn(n->dy, n->dx, w + at->o, R, n->Q, C, 0);
-	blas_tn(dw + at->o, n->dx, a->y, C, n->Q, R, 1);
+	gemm_nn(n->dy, n->dx, w + at->o, R, n->Q, C, false, n->pack);
+	gemm_tn(dw + at->o, n->dx, a->y, C, n->Q, R, true, n->pack);
 	for (int g = 0; g < n->G; g++) {
 		const size_t row = (size_t)g * T;
 		const real *q = a->qkv + row * n->P;
@@ -374,8 +376,8 @@ static void attend_backward(struct net *n, real *dw, const struct acts *a, const
 			n->work, T, n->H, n->K, n->D, n->P);
 	}
 	rotate(n, n->dqkv, -1);
-	blas_nn(n->dn, n->dqkv, w + at->qkv, R, C, n->P, 0);
-	blas_tn(dw + at->qkv, n->dqkv, a->n1, n->P, C, R, 1);
+	gemm_nn(n->dn, n->dqkv, w + at->qkv, R, C, n->P, false, n->pack);
+	gemm_tn(dw + at->qkv, n->dqkv, a->n1, n->P, C, R, true, n->pack);
 	rmsnorm_backward(n->dx, dw + at->norm1, n->dn, a->x, a->inv1, w + at->norm1, R, C);
 }
 
@@ -405,5 +407,5 @@ void net_load(const struct net *n, uint64_t *routed, double *balance)
 
 void net_logits(struct net *n, real *logits, const real *params, int r)
 {
-	blas_nt(logits, n->nf + (size_t)r * n->C, params + head_at(n), 1, n->V, n->C, 0);
+	gemm_nt(logits, n->nf + (size_t)r * n->C, params + head_at(n), 1, n->V, n->C, false, n->pack);
 }

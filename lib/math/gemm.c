@@ -1,0 +1,138 @@
+#include "math/gemm.h"
+
+#include <string.h>
+
+#include "math/blas.h"
+#include "math/vec.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define KERNELS 1
+#endif
+
+/* An operand: element (i, j) is at[i * row + j * col]; one of row and col is 1. */
+struct view {
+	const real *at;
+	size_t row, col;
+};
+
+#ifdef KERNELS
+
+/* Blocks of k, columns and rows: a panel of B in the first cache, a block of A in the second. MC is a multiple
+ * of both MR, NC of both NR. */
+enum { KC = 256, NC = 1024, MC = 168 };
+
+static inline struct view view_at(struct view v, size_t i, size_t j)
+{
+	v.at += i * v.row + j * v.col;
+	return v;
+}
+
+/* Would neighbours of a tile fall on one or two sets of the first cache, and push each other out of it? */
+static bool strides_clash(struct view a)
+{
+	const size_t stride = a.row > a.col ? a.row : a.col;
+
+	return stride * sizeof(real) % 2048 == 0;
+}
+
+typedef real four __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
+
+/* to (4, ld), its first four columns: the transpose of four rows, `stride` apart. */
+static inline void transpose_four(real *to, size_t ld, const real *from, size_t stride)
+{
+	const four a = *(const four *)from, b = *(const four *)(from + stride);
+	const four c = *(const four *)(from + 2 * stride), d = *(const four *)(from + 3 * stride);
+	const four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+	const four AB = __builtin_shufflevector(a, b, 2, 6, 3, 7), CD = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+
+	*(four *)to = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+	*(four *)(to + ld) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+	*(four *)(to + 2 * ld) = __builtin_shufflevector(AB, CD, 0, 1, 4, 5);
+	*(four *)(to + 3 * ld) = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
+}
+
+/* to (k, ld), its first m columns: the transpose of a (m, k). */
+static void transpose(real *restrict to, size_t ld, struct view a, int m, int k)
+{
+	int i = 0, from = 0;
+
+	for (; a.col == 1 && i + 4 <= m; i += 4)
+		for (from = 0; from + 4 <= k; from += 4)
+			transpose_four(to + (size_t)from * ld + i, ld, view_at(a, i, from).at, a.row);
+	for (int p = 0; p < k; p++)
+		for (int r = p < from ? i : 0; r < m; r++)
+			to[(size_t)p * ld + r] = *view_at(a, r, p).at;
+}
+
+#define UNROLL _Pragma("GCC unroll 16")
+
+#define NAMED(x) x##_avx512
+#define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")))
+#define LANES (64 / (int)sizeof(real))
+#define MR 14
+#define NV 2
+#include "math/gemm_kernel.inc"
+#undef NAMED
+#undef TARGET
+#undef LANES
+#undef MR
+#undef NV
+
+#define NAMED(x) x##_avx2
+#define TARGET __attribute__((target("avx2,fma")))
+#define LANES (32 / (int)sizeof(real))
+#define MR 6
+#define NV 2
+#include "math/gemm_kernel.inc"
+
+static bool has_avx512(void)
+{
+#ifdef GEMM_NO_AVX512
+	return false;
+#else
+	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+		__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+#endif
+}
+
+/* false: OpenBLAS is to do it. Products of few rows or columns are not worth the packing. */
+static bool product(real *c, struct view a, struct view b, int m, int n, int k, bool add, real *work)
+{
+	if (m < 8 || n < 16 || k < 8)
+		return false;
+	if (has_avx512())
+		product_avx512(c, a, b, m, n, k, add, work);
+	else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+		product_avx2(c, a, b, m, n, k, add, work);
+	else
+		return false;
+	return true;
+}
+
+#else
+
+static bool product(real *c, struct view a, struct view b, int m, int n, int k, bool add, real *work)
+{
+	(void)c, (void)a, (void)b, (void)m, (void)n, (void)k, (void)add, (void)work;
+	return false;
+}
+
+#endif
+
+void gemm_nt(real *c, const real *a, const real *b, int m, int n, int k, bool add, real *work)
+{
+	if (!product(c, (struct view){ a, (size_t)k, 1 }, (struct view){ b, 1, (size_t)k }, m, n, k, add, work))
+		blas_nt(c, a, b, m, n, k, add);
+}
+
+void gemm_nn(real *c, const real *a, const real *b, int m, int n, int k, bool add, real *work)
+{
+	if (!product(c, (struct view){ a, (size_t)k, 1 }, (struct view){ b, (size_t)n, 1 }, m, n, k, add, work))
+		blas_nn(c, a, b, m, n, k, add);
+}
+
+void gemm_tn(real *c, const real *a, const real *b, int m, int n, int k, bool add, real *work)
+{
+	if (!product(c, (struct view){ a, 1, (size_t)m }, (struct view){ b, (size_t)n, 1 }, m, n, k, add, work))
+		blas_tn(c, a, b, m, n, k, add);
+}
