@@ -20,6 +20,12 @@ WARN = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer
 # -ffp-contract=off: merges and codecs give the same bytes on every machine.
 STD  = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Ilib -ffp-contract=off -pthread
 LIBS = -lopenblas -lzstd -lsodium -ljansson -lm -pthread
+# Several ranks as one learner, where there is an MPI; MPI= leaves it out. Sanitizers find fault with it.
+MPI ?= $(if $(SANITIZE),,$(shell command -v mpicc))
+ifneq ($(MPI),)
+MPI_CFLAGS := -DWITH_MPI $(patsubst -I%,-isystem %,$(shell $(MPI) --showme:compile))
+LIBS += -Wl,--as-needed $(shell $(MPI) --showme:link)
+endif
 compile = $(CC) $(CPPFLAGS) $(STD) $(CFLAGS) $(FAST) $(SANITIZE) $(WARN) $(WERROR) -MMD -MP
 libs = $(LDFLAGS) $(LIBS)
 
@@ -46,6 +52,7 @@ $(fast_src:%=$(BUILD)/lib/%.o) $(fast_src:%=$(BUILD)/double/%.o): \
 	FAST = -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
 # That of a merge is only vectorised.
 $(BUILD)/lib/math/merge.o: FAST = -O3
+$(BUILD)/lib/io/ranks.o: FAST = $(MPI_CFLAGS)
 
 $(BUILD)/lib/%.o: lib/%.c
 	@mkdir -p $(@D)

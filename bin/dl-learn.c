@@ -17,10 +17,12 @@
 #include "form/trust.h"
 #include "io/fd.h"
 #include "io/output.h"
+#include "io/ranks.h"
 #include "io/wake.h"
 #include "round/learner.h"
 #include "round/learner_run.h"
 #include "round/rundir.h"
+#include "round/spmd.h"
 
 #define STEPS_MAX 1e12
 #define SAVE_EVERY 60 /* seconds */
@@ -91,6 +93,8 @@ static struct say say;
 
 /* What is open while the program runs. */
 struct work {
+	struct ranks *ranks; /* NULL: not one of several */
+	struct spmd *spmd;
 	struct key key;
 	struct trust trust;
 	struct pool *pool;
@@ -197,7 +201,7 @@ static int open_common(struct work *w)
 		return rc;
 	if ((rc = trust_load(&w->trust, o.trust, &w->key)) < 0)
 		return rc;
-	return pool_open(&w->pool, o.threads ? (int)o.threads : pool_cpus());
+	return pool_open(&w->pool, o.threads ? (int)o.threads : ranks_threads(w->ranks));
 }
 
 static int open_inputs(struct work *w)
@@ -248,6 +252,7 @@ static int learn(struct work *w)
 
 	if ((rc = open_inputs(w)) < 0)
 		return rc;
+	o.learner.spmd = w->spmd;
 	rc = learner_open(&w->learner, &o.learner, w->ckpt, w->shard, &w->key, &w->trust, w->pool,
 		clock_monotonic(), &say);
 	if (rc < 0)
@@ -302,6 +307,7 @@ static int take_part(struct work *w)
 	if ((rc = enter(w)) < 0)
 		return rc;
 	c.metrics = w->metrics;
+	c.spmd = w->spmd;
 	if ((rc = wake_catch()) < 0)
 		return rc;
 	signal(SIGPIPE, SIG_IGN);
@@ -310,10 +316,39 @@ static int take_part(struct work *w)
 	return rc < 0 ? rc : learner_run_train(w->member);
 }
 
+/* ---- as one of several ranks ---- */
+
+/* A rank beyond the first reads no file: all it needs comes from the first. */
+static int serve(struct work *w)
+{
+	int rc;
+
+	if ((rc = wake_catch()) < 0)
+		return rc;
+	if ((rc = pool_open(&w->pool, o.threads ? (int)o.threads : ranks_threads(w->ranks))) < 0)
+		return rc;
+	rc = spmd_serve(w->ranks, w->pool);
+	return rc < 0 ? err_at(rc, "rank %d", ranks_self(w->ranks)) : 0;
+}
+
+static int begin(struct work *w)
+{
+	int rc;
+
+	if ((rc = ranks_open(&w->ranks, wake_requested)) < 0)
+		return rc;
+	if (ranks_self(w->ranks) > 0)
+		return serve(w);
+	if ((rc = spmd_open(&w->spmd, w->ranks)) < 0)
+		return rc;
+	return o.run ? take_part(w) : learn(w);
+}
+
 static void release(struct work *w)
 {
 	learner_close(w->learner);
 	learner_run_close(w->member);
+	spmd_close(w->spmd);
 	free(w->metrics);
 	frame_reader_free(w->ckpt);
 	shard_close(w->shard);
@@ -336,7 +371,8 @@ int main(int argc, char **argv)
 	if (rc == 0)
 		rc = check_options(words, n);
 	if (rc == 0)
-		rc = o.run ? take_part(&w) : learn(&w);
+		rc = begin(&w);
 	release(&w);
+	ranks_close(w.ranks, rc == 0 || ranks_self(w.ranks) == 0);
 	return rc < 0 ? say_error(&say, rc) : 0;
 }

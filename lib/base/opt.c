@@ -8,7 +8,6 @@
 #include "base/num.h"
 #include "base/say.h"
 
-#define VERSION "0.1"
 #define TABLE_MAX 64 /* the options given so far are a bit set */
 #define WIDTH 80
 #define HELP_COLUMN 26
@@ -183,7 +182,7 @@ static int print_help(const struct opt_prog *prog)
 
 static int print_version(const struct opt_prog *prog)
 {
-	printf("%s, dl tools %s\n", prog->name, VERSION);
+	printf("%s, dl tools %s\n", prog->name, OPT_VERSION);
 	return fflush(stdout) == 0 ? 1 : err_sys("standard output");
 }
 

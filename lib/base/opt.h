@@ -21,6 +21,8 @@
 
 #include "base/err.h"
 
+#define OPT_VERSION "0.1" /* of all programs */
+
 enum opt_type {
 	OPT_FLAG,    /* bool */
 	OPT_U64,     /* uint64_t within [min, max] */

@@ -136,6 +136,7 @@ struct batch {
 	struct model *m;
 	const uint32_t *ids; /* (B, T+1) */
 	int B, T, shares;
+	int whole; /* sequences that the mean is over */
 	bool backward;
 	double *sums; /* (B) or NULL */
 };
@@ -147,7 +148,7 @@ static int run_share(void *ctx, int i, int thread)
 	struct worker *w = &m->worker[i];
 	const int stride = b->T + 1, end = (int)((int64_t)b->B * (i + 1) / b->shares);
 	const int most = net_fits(w->net, b->T);
-	const real scale = (real)(1 / ((double)b->B * b->T));
+	const real scale = (real)(1 / ((double)b->whole * b->T));
 	real *grads = b->backward ? w->grads : NULL;
 
 	(void)thread;
@@ -211,14 +212,15 @@ static void add_loads(struct model *m, const struct batch *b)
 	for (int s = 0; s < b->shares; s++) {
 		for (size_t i = 0; i < n; i++)
 			m->routed[i] += m->worker[s].routed[i];
-		m->balance += m->worker[s].balance / b->B;
+		m->balance += m->worker[s].balance / b->whole;
 	}
 }
 
 static int run_batch(struct model *m, double *total, double *sums, const uint32_t *ids, int B,
-	int T, bool backward)
+	int whole, int T, bool backward)
 {
-	struct batch b = { .m = m, .ids = ids, .B = B, .T = T, .backward = backward, .sums = sums };
+	struct batch b = { .m = m, .ids = ids, .B = B, .T = T, .whole = whole, .backward = backward,
+		.sums = sums };
 	int rc;
 
 	if (B < 1 || T < 1 || T > m->context)
@@ -241,7 +243,15 @@ static int run_batch(struct model *m, double *total, double *sums, const uint32_
 
 int model_forward(struct model *m, double *loss, const uint32_t *ids, int B, int T)
 {
-	int rc = run_batch(m, loss, NULL, ids, B, T, false);
+	int rc = run_batch(m, loss, NULL, ids, B, B, T, false);
+
+	*loss /= (double)B * T;
+	return rc;
+}
+
+int model_backward_part(struct model *m, double *loss, const uint32_t *ids, int n, int B, int T)
+{
+	int rc = run_batch(m, loss, NULL, ids, n, B, T, true);
 
 	*loss /= (double)B * T;
 	return rc;
@@ -249,17 +259,14 @@ int model_forward(struct model *m, double *loss, const uint32_t *ids, int B, int
 
 int model_backward(struct model *m, double *loss, const uint32_t *ids, int B, int T)
 {
-	int rc = run_batch(m, loss, NULL, ids, B, T, true);
-
-	*loss /= (double)B * T;
-	return rc;
+	return model_backward_part(m, loss, ids, B, B, T);
 }
 
 int model_losses(struct model *m, double *sums, const uint32_t *ids, int B, int T)
 {
 	double total;
 
-	return run_batch(m, &total, sums, ids, B, T, false);
+	return run_batch(m, &total, sums, ids, B, B, T, false);
 }
 
 void model_load(struct model_load *out, const struct model *m)
@@ -284,6 +291,13 @@ void model_load(struct model_load *out, const struct model *m)
 		}
 		out->variation += sqrt(square / E) / L;
 	}
+}
+
+void model_put_load(struct model *m, const uint64_t *routed, uint64_t tokens, double balance)
+{
+	memcpy(m->routed, routed, (size_t)m->c.layers * m->c.experts * sizeof *routed);
+	m->tokens = tokens;
+	m->balance = balance;
 }
 
 int model_logits(struct model *m, real *logits, const uint32_t *ids, int n)

@@ -48,6 +48,8 @@ real *model_grads(
  */
 int model_forward(struct model *m, double *loss, const uint32_t *ids, int B, int T) ERR_MUST;
 int model_backward(struct model *m, double *loss, const uint32_t *ids, int B, int T) ERR_MUST;
+/* The part that n of B sequences have in loss and gradient of a mean over all B: parts add up. */
+int model_backward_part(struct model *m, double *loss, const uint32_t *ids, int n, int B, int T) ERR_MUST;
 /* Sum (not mean) of -ln p over the T targets of each of B sequences, kept apart: sums (B). For
  * evaluation. */
 int model_losses(struct model *m, double *sums, const uint32_t *ids, int B, int T) ERR_MUST;
@@ -62,6 +64,9 @@ struct model_load {
 	double least;     /* what the expert with fewest tokens in any layer got of an even share */
 };
 void model_load(struct model_load *out, const struct model *m);
+/* What model_load tells from now on, where the batch was spread over several models: routed (layers,
+ * experts) and tokens are sums over them, balance is the mean over sequences. */
+void model_put_load(struct model *m, const uint64_t *routed, uint64_t tokens, double balance);
 /* Logits (V) after the last of n <= context ids. */
 int model_logits(struct model *m, real *logits, const uint32_t *ids, int n) ERR_MUST;
 /*

@@ -150,6 +150,8 @@ static int open_all(struct learner *l, struct frame_reader *r, struct shard *sha
 		return rc;
 	if ((rc = open_state(l, name, trust)) < 0)
 		return rc;
+	if ((rc = trainer_spread(&l->trainer, l->conf.spmd, &l->ckpt.model)) < 0)
+		return rc;
 	if ((rc = trainer_record_to(&l->trainer, l->conf.metrics)) < 0)
 		return rc;
 	tell_start(l);
@@ -307,6 +309,21 @@ static void tell_end(const struct learner *l)
 			(double)l->tokens_now / fmax(seconds, 1e-9));
 }
 
+/* Ranks that are lost cost the step under way only. */
+static int end_early(struct learner *l, int rc)
+{
+	struct err_note note;
+
+	if (rc != ERR_IO || !spmd_lost(l->conf.spmd))
+		return rc;
+	err_save(&note, rc);
+	if ((rc = learner_save(l)) < 0)
+		return rc;
+	err_restore(&note);
+	return err_at(ERR_IO, "after step %" PRIu64 "%s", l->state.meta.steps,
+		l->conf.state ? ", which is saved" : "");
+}
+
 int learner_train(struct learner *l)
 {
 	int rc = 0;
@@ -320,7 +337,7 @@ int learner_train(struct learner *l)
 	say_progress_end(l->say);
 	if (rc == 0)
 		tell_end(l);
-	return rc;
+	return end_early(l, rc);
 }
 
 int learner_save(struct learner *l)

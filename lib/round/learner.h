@@ -27,6 +27,7 @@
 #include "form/key.h"
 #include "form/shard.h"
 #include "form/trust.h"
+#include "round/spmd.h"
 
 struct learner_conf {
 	const char *name;       /* [A-Za-z0-9._-]{1,64}; NULL: learner_name */
@@ -39,6 +40,7 @@ struct learner_conf {
 	enum encoding encoding; /* of the delta: f32r (exact), f32, bf16 */
 	const char *metrics;    /* TSV to append to, or NULL */
 	int (*stop)(void);      /* not 0: end at the next step; may be NULL */
+	struct spmd *spmd;      /* other ranks that take part; NULL: none */
 };
 
 /* What a learner without a name is called: 8 digits of the key's fingerprint, '-', and the shard's

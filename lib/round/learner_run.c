@@ -283,6 +283,8 @@ static int open_all(struct learner_run *l, struct shard *shard)
 		return rc;
 	if ((rc = load_fragments(l)) < 0)
 		return rc;
+	if ((rc = trainer_spread(&l->trainer, l->conf.spmd, &l->manifest.model)) < 0)
+		return rc;
 	if ((rc = trainer_record_to(&l->trainer, l->conf.metrics)) < 0)
 		return rc;
 	l->max_stale = l->conf.max_stale ? l->conf.max_stale : STALE_ROUNDS * l->manifest.interval;

@@ -25,6 +25,7 @@
 #include "form/shard.h"
 #include "form/trust.h"
 #include "round/manifest.h"
+#include "round/spmd.h"
 
 struct learner_run_conf {
 	const char *name;       /* NULL: learner_name */
@@ -40,6 +41,7 @@ struct learner_run_conf {
 	double save_every;      /* seconds between saves of the state */
 	const char *metrics;    /* TSV to append to, or NULL */
 	int (*stop)(void);      /* not 0: end at the next step; may be NULL */
+	struct spmd *spmd;      /* other ranks that take part; NULL: none */
 };
 
 struct learner_run;

@@ -40,6 +40,12 @@ int trainer_open(struct trainer *t, struct model *model, const struct train_conf
 	return rc < 0 ? err_at(rc, "%s", shard_name(shard)) : 0;
 }
 
+int trainer_spread(struct trainer *t, struct spmd *s, const struct model_conf *c)
+{
+	t->spmd = s;
+	return spmd_begin(s, t->model, c, (int)t->train.context);
+}
+
 void trainer_close(struct trainer *t)
 {
 	metrics_close(&t->metrics);
@@ -73,26 +79,36 @@ static void note_experts(struct metrics_row *row, const struct model *m)
 	row->expert_least = load.least;
 }
 
-int trainer_step(struct trainer *t, uint64_t step, struct metrics_row *row)
+/* Loss and gradients of the next batch. */
+static int gradients(struct trainer *t, uint64_t step, struct metrics_row *row)
 {
-	const struct adamw_conf *a = &t->train.adamw;
-	real *grads = model_grads(t->model);
-	double scale;
 	int rc;
 
 	if ((rc = feed_draw(&t->feed, t->ids, t->train.batch)) < 0)
 		return rc;
-	rc = model_backward(t->model, &row->loss, t->ids, (int)t->train.batch,
+	rc = spmd_backward(t->spmd, t->model, &row->loss, t->ids, (int)t->train.batch,
 		(int)t->train.context);
 	if (rc < 0)
 		return rc;
-	row->lr = sched_rate(&t->train.sched, step);
-	row->grad_norm = adamw_norm(grads, t->size, t->pool);
+	row->grad_norm = adamw_norm(model_grads(t->model), t->size, t->pool);
 	note_experts(row, t->model);
-	if ((rc = check_finite(t, row, step)) < 0)
+	return check_finite(t, row, step);
+}
+
+int trainer_step(struct trainer *t, uint64_t step, struct metrics_row *row)
+{
+	const struct adamw_conf *a = &t->train.adamw;
+	const uint64_t place = t->feed.cursor;
+	double scale;
+	int rc = gradients(t, step, row);
+
+	if (rc < 0) {
+		t->feed.cursor = place;
 		return rc;
+	}
+	row->lr = sched_rate(&t->train.sched, step);
 	scale = a->clip > 0 && row->grad_norm > a->clip ? a->clip / row->grad_norm : 1;
-	adamw_step(t->params, t->m, t->v, grads, t->layout, a, row->lr, scale, ++t->updates,
+	adamw_step(t->params, t->m, t->v, model_grads(t->model), t->layout, a, row->lr, scale, ++t->updates,
 		t->pool);
 	return 0;
 }

@@ -17,6 +17,7 @@
 #include "math/train_conf.h"
 #include "round/feed.h"
 #include "round/metrics.h"
+#include "round/spmd.h"
 
 struct trainer {
 	struct train_conf train;
@@ -31,6 +32,7 @@ struct trainer {
 	struct metrics metrics;
 	const char *table;    /* path of the metrics, for messages; the caller's */
 	struct pool *pool;    /* the caller's */
+	struct spmd *spmd;    /* other ranks that take part; the caller's, NULL: none */
 };
 #define TRAINER_INIT { .metrics = METRICS_INIT }
 
@@ -42,13 +44,15 @@ int trainer_override(struct train_conf *t, uint64_t batch, uint64_t context, dou
  */
 int trainer_open(struct trainer *t, struct model *model, const struct train_conf *train,
 	struct shard *shard, uint32_t vocab, uint64_t seed, const char *name, struct pool *pool) ERR_MUST;
+/* Other ranks take part from now on; c is what the model is. */
+int trainer_spread(struct trainer *t, struct spmd *s, const struct model_conf *c) ERR_MUST;
 void trainer_close(struct trainer *t);
 
 uint64_t trainer_tokens(const struct trainer *t); /* of one step */
 /*
  * The step that begins at global step `step`, at the learning rate that belongs to it. Fills loss, lr,
  * grad_norm and the load of the experts of the row. ERR_DATA, naming the step, when loss or gradient is
- * not finite: parameters, moments and `updates` are then as before.
+ * not finite; ERR_IO when another rank is lost. After a failure all but loss and gradient is as before.
  */
 int trainer_step(struct trainer *t, uint64_t step, struct metrics_row *row) ERR_MUST;
 
