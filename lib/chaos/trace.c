@@ -41,8 +41,9 @@ int trace_create(struct trace_writer **out, int fd, const struct trace_head *h)
 	num_f64_text(grace, h->grace);
 	rc = buf_fmt(&w->text, "0 trace format=%d mode=%s learners=%u fragments=%u interval=%" PRIu64
 		" overlap=%u quorum=%u grace=%s adopt=%s step_tokens=%" PRIu64 " seed=%" PRIu64
-		" params=%" PRIu64 " chips=%" PRIu64 "\n", TRACE_FORMAT, trace_mode_name(h->mode), h->learners, h->fragments,
-		h->interval, h->overlap, h->quorum, grace, h->adopt, h->step_tokens, h->seed, h->params, h->chips);
+		" params=%" PRIu64 " chips=%" PRIu64 "\n", TRACE_FORMAT, trace_mode_name(h->mode), h->learners,
+		h->fragments, h->interval, h->overlap, h->quorum, grace, h->adopt, h->step_tokens, h->seed,
+		h->params, h->chips);
 	if (rc < 0) {
 		trace_discard(w);
 		return rc;
