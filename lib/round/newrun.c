@@ -1,25 +1,16 @@
 #include "round/newrun.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/newdir.h"
 #include "io/place.h"
 #include "io/wake.h"
 #include "round/rundir.h"
 
 #define SLICE 16384 /* values made at a time */
-#define WALK 8      /* directories open at once while a tree is removed */
 
 /* ---- fragments ---- */
 
@@ -151,148 +142,29 @@ static int make_files(struct newrun *n)
 
 /* ---- the directory ---- */
 
-/* Where it is made: all paths are absolute. */
-struct target {
-	char *path, *temp;
-	mode_t mode; /* of the empty directory that is there; 0: there is none */
-	bool made;   /* temp is there */
-};
-
-static int taken(const char *run)
+static int make_in(struct newrun *n, struct newdir *dir, const char *run)
 {
-	return err_set(ERR_IO, "%s: is there already: choose another name, or remove it", run);
-}
+	int rc = chdir(dir->temp) < 0 ? err_sys("%s", run) : 0;
 
-/* 0 for an empty directory. */
-static int check_empty(const char *run)
-{
-	DIR *d = opendir(run);
-	struct dirent *e;
-	bool empty = true;
-
-	if (!d)
-		return errno == ENOTDIR ? taken(run) : err_sys("%s", run);
-	while (empty && (e = readdir(d)) != NULL)
-		empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
-	closedir(d);
-	return empty ? 0 : taken(run);
-}
-
-/* Something is there: an empty directory is replaced, by what it is really called. */
-static int target_present(struct target *t, const char *run, const struct stat *st)
-{
-	char here[PATH_MAX];
-	int rc = check_empty(run);
-
-	if (rc < 0)
-		return rc;
-	if (!(t->path = realpath(run, NULL)))
-		return err_sys("%s", run);
-	if (getcwd(here, sizeof here) && strcmp(here, t->path) == 0)
-		return err_set(ERR_IO, "%s: cannot be the current directory, which would be replaced", run);
-	t->mode = st->st_mode & 07777;
-	return 0;
-}
-
-static int target_absent(struct target *t, const char *run)
-{
-	size_t n;
-	int rc = rundir_absolute(run, &t->path);
-
-	if (rc < 0)
-		return rc;
-	for (n = strlen(t->path); n > 1 && t->path[n - 1] == '/'; n--)
-		t->path[n - 1] = '\0';
-	return 0;
-}
-
-static int target_find(struct target *t, const char *run)
-{
-	struct stat st;
-
-	if (stat(run, &st) == 0)
-		return target_present(t, run, &st);
-	if (errno != ENOENT)
-		return err_sys("%s", run);
-	if (lstat(run, &st) == 0) /* a link to nowhere */
-		return taken(run);
-	return target_absent(t, run);
-}
-
-static int target_make(struct target *t, const char *run)
-{
-	const char *slash = strrchr(t->path, '/');
-	int dir = (int)(slash - t->path) + 1;
-	uint64_t salt = 0;
-
-	if (getrandom(&salt, sizeof salt, 0) < 0)
-		salt = (uint64_t)getpid();
-	if (asprintf(&t->temp, "%.*s.%.200s.%016" PRIx64 ".tmp", dir, t->path, slash + 1, salt) < 0) {
-		t->temp = NULL;
-		return err_nomem();
-	}
-	if (mkdir(t->temp, 0777) < 0)
-		return err_sys("%s", run);
-	t->made = true;
-	return chdir(t->temp) < 0 ? err_sys("%s", run) : 0;
-}
-
-/* The name is given in one step; an empty directory of it is replaced. */
-static int target_publish(struct target *t, const char *run)
-{
-	int up = open("..", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
-
-	if (t->mode && chmod(t->temp, t->mode) < 0)
-		rc = err_sys("%s", run);
-	else if (rename(t->temp, t->path) == 0)
-		t->made = false;
-	else if (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR)
-		rc = taken(run);
-	else if (errno == EBUSY)
-		rc = err_set(ERR_IO, "%s: a file system is mounted there: name a directory in it", run);
-	else
-		rc = err_sys("%s", run);
-	if (up >= 0) {
-		(void)!fsync(up); /* without it the name may be gone after a crash, and is made again */
-		close(up);
-	}
-	return rc;
-}
-
-static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-	(void)st;
-	(void)kind;
-	(void)at;
-	return remove(path);
-}
-
-static void target_release(struct target *t)
-{
-	if (t->made)
-		nftw(t->temp, remove_entry, WALK, FTW_DEPTH | FTW_PHYS);
-	free(t->path);
-	free(t->temp);
+	if (rc == 0 && (rc = make_files(n)) < 0)
+		rc = err_at(rc, "%s", run);
+	return rc == 0 ? newdir_commit(dir) : rc;
 }
 
 int newrun_make(const struct newrun *n, const char *run)
 {
 	struct newrun work = *n;
-	struct target t = { 0 };
+	struct newdir dir;
 	int here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc;
 
 	if (here < 0)
 		return err_sys("the current directory");
-	rc = target_find(&t, run);
+	rc = newdir_open(&dir, run);
 	if (rc == 0)
-		rc = target_make(&t, run);
-	if (rc == 0 && (rc = make_files(&work)) < 0)
-		rc = err_at(rc, "%s", run);
-	if (rc == 0)
-		rc = target_publish(&t, run);
+		rc = make_in(&work, &dir, run);
 	if (fchdir(here) < 0 && rc == 0)
 		rc = err_sys("the current directory");
 	close(here);
-	target_release(&t);
+	newdir_abort(&dir);
 	return rc;
 }

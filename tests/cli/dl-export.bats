@@ -34,7 +34,7 @@ header() {
 	dl-export -f safetensors -o out.safetensors g0.ckpt
 	dl-export -f safetensors -o - <g0.ckpt >piped.safetensors
 	expect_same out.safetensors piped.safetensors
-	cat g0.ckpt | dl-export -f safetensors -o again.safetensors -
+	dl-export -f safetensors -o again.safetensors - <g0.ckpt
 	expect_same out.safetensors again.safetensors
 }
 
