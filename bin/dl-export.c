@@ -14,6 +14,7 @@
 #include "io/fd.h"
 #include "io/wake.h"
 #include "round/export.h"
+#include "round/hfexport.h"
 #include "round/tensorexport.h"
 
 #define THREADS 4 /* at most: the disk is next, and each takes memory */
@@ -23,6 +24,7 @@ static const struct format {
 	const char *name;
 	export_writer *write;
 } formats[] = {
+	{ "hf", hfexport },
 	{ "safetensors", tensorexport },
 };
 #define FORMATS (sizeof formats / sizeof formats[0])
@@ -34,9 +36,14 @@ static struct {
 } o = { .shard = 5000 };
 
 static const struct opt table[] = {
-	{ 'f', "format", OPT_TEXT, &o.format, "FORMAT", "safetensors" },
-	{ 'o', "output", OPT_TEXT, &o.out, "OUT", "what to write: a file, or '-' for standard output" },
+	{ 'f', "format", OPT_TEXT, &o.format, "FORMAT",
+	  "hf: a directory for transformers; or safetensors: a file of tensors" },
+	{ 'o', "output", OPT_TEXT, &o.out, "OUT", "what to write; '-' for standard output if it is a file" },
 	{ 0, "dtype", OPT_TEXT, &o.dtype, "TYPE", "of the values: f32, bf16 or f16 (as they are)" },
+	{ 0, "tokenizer", OPT_TEXT, &o.tokenizer, "PATH",
+	  "hf: copy what belongs to the tokenizer from this directory" },
+	{ 0, "shard-size", OPT_U64, &o.shard, "MB", "hf: most megabytes in a file (5000)", 1, 1e9 },
+	{ 0, "check", OPT_FLAG, &o.check, NULL, "hf: run the model before and after, and compare" },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "one's own key, which is trusted" },
 	{ 0, "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys, instead of $DL_TRUST or the default" },
 	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL, "say errors only" },
@@ -44,6 +51,8 @@ static const struct opt table[] = {
 	OPT_END
 };
 static const char *const synopsis[] = {
+	"dl-export -f hf -o DIR [--dtype TYPE] [--tokenizer PATH] [--shard-size MB] [--check] "
+		"[-k FILE] [--trust PATH] [CKPT]",
 	"dl-export -f safetensors -o OUT [--dtype TYPE] [-k FILE] [--trust PATH] [FILE]",
 	NULL
 };

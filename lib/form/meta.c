@@ -18,6 +18,7 @@ static const char *const kinds[] = {
 	[KIND_HEAD] = "head",
 	[KIND_BEAT] = "beat",
 	[KIND_EPOCH] = "epoch",
+	[KIND_TENSORS] = "tensors",
 };
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 

@@ -16,7 +16,7 @@
 
 enum kind {
 	KIND_CHECKPOINT, KIND_DELTA, KIND_STATE, KIND_OUTER, KIND_SHARD, KIND_SUM, KIND_FRAGMENT,
-	KIND_MANIFEST, KIND_HEAD, KIND_BEAT, KIND_EPOCH
+	KIND_MANIFEST, KIND_HEAD, KIND_BEAT, KIND_EPOCH, KIND_TENSORS
 };
 const char *kind_name(enum kind k); /* "checkpoint", "delta", "state", "outer", "shard", ... */
 

@@ -13,7 +13,7 @@
 #include "io/fd.h"
 
 #define MEMBER ((size_t)2 << 20) /* longest entry of the header: metadata may be long */
-#define WORK 65536 /* elements widened at a time */
+#define WORK 16384 /* elements widened at a time */
 #define STEP ((size_t)1 << 20) /* of a stream's header, before more memory is taken */
 
 /* ---- the header: each entry ---- */

@@ -1,12 +1,9 @@
 #include "round/hfconfig.h"
 
-#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/conf.h"
-#include "base/json.h"
-#include "base/num.h"
-#include "base/say.h"
 #include "form/jsondoc.h"
 
 /* ---- reading: what it is ---- */
@@ -162,6 +159,7 @@ static int check_limits(const struct jsondoc *doc)
 /* One key of theirs into one of ours. absent: its value when it is not there, NULL: it must be. */
 struct pair {
 	const char *theirs, *ours, *absent;
+	bool real; /* written with a point */
 };
 static const struct pair common[] = {
 	{ "vocab_size", "vocab", NULL },
@@ -171,21 +169,21 @@ static const struct pair common[] = {
 	{ "intermediate_size", "ff", NULL },
 	{ "max_position_embeddings", "context", NULL },
 	{ "head_dim", "head_dim", "" },
-	{ "initializer_range", "init_std", "0.02" },
+	{ "initializer_range", "init_std", "0.02", true },
 	{ "tie_word_embeddings", "tied", "no" },
 };
 static const struct pair dense[] = {
 	{ "num_key_value_heads", "kv_heads", "" },
-	{ "rms_norm_eps", "norm_eps", "1e-6" },
-	{ "rope_theta", "rope_theta", "10000" },
+	{ "rms_norm_eps", "norm_eps", "1e-6", true },
+	{ "rope_theta", "rope_theta", "10000", true },
 };
 static const struct pair sparse[] = {
 	{ "num_key_value_heads", "kv_heads", "8" },
-	{ "rms_norm_eps", "norm_eps", "1e-5" },
-	{ "rope_theta", "rope_theta", "1000000" },
+	{ "rms_norm_eps", "norm_eps", "1e-5", true },
+	{ "rope_theta", "rope_theta", "1000000", true },
 	{ "num_local_experts", "experts", "8" },
 	{ "num_experts_per_tok", "experts_per_token", "2" },
-	{ "router_aux_loss_coef", "router_aux_loss_coef", "0.001" },
+	{ "router_aux_loss_coef", "router_aux_loss_coef", "0.001", true },
 };
 
 static int take_value(struct conf *to, const struct pair *p, const struct jsondoc *value)
@@ -273,12 +271,14 @@ static int put(struct buf *out, const char *key, const char *value)
 static int put_pair(struct buf *out, const struct pair *p, const struct conf *from)
 {
 	const char *value = conf_get(from, p->ours);
+	char text[64];
 
 	if (!value)
 		return err_set(ERR_DATA, "the configuration has no key '%s'", p->ours);
 	if (strcmp(p->ours, "tied") == 0)
 		value = strcmp(value, "yes") == 0 ? "true" : "false";
-	return put(out, p->theirs, value);
+	snprintf(text, sizeof text, "%s%s", value, p->real && !strpbrk(value, ".e") ? ".0" : "");
+	return put(out, p->theirs, text);
 }
 
 static int put_pairs(struct buf *out, const struct pair *p, size_t n, const struct conf *from)
