@@ -76,7 +76,7 @@ static int read_name(struct tensor *t, const char *name)
 	if (strstr(name, ".."))
 		return err_set(ERR_DATA, "'%s' is not a tensor name", shown);
 	snprintf(t->name, sizeof t->name, "%s", name);
-	return 0;
+	return tensor_check(t); /* the name, as of a scalar: from here on it can be printed */
 }
 
 static int read_type(struct tensor *t, enum safetensors_type *type, const struct jsondoc *value)
@@ -263,6 +263,15 @@ int safetensors_parse(struct safetensors *s, const char *header, size_t n, uint6
 	return rc < 0 ? err_at(rc, "header") : 0;
 }
 
+/* Does a header of so many bytes seem to be there? Only of a file that can be looked into. */
+static bool seems_there(int fd, uint64_t n)
+{
+	char first = 0, last = 0;
+
+	return fd_read_at(fd, &first, 1, 8) == 1 && fd_read_at(fd, &last, 1, 7 + n) == 1 && first == '{' &&
+		(last == '}' || last == ' ');
+}
+
 static uint64_t swapped(uint64_t v)
 {
 	uint8_t bytes[8], turned[8];
@@ -274,13 +283,13 @@ static uint64_t swapped(uint64_t v)
 }
 
 /* size: of the file, UINT64_MAX when not known. */
-static int check_length(uint64_t n, uint64_t size)
+static int check_length(int fd, uint64_t n, uint64_t size)
 {
 	const uint64_t left = size - 8, other = swapped(n);
 
 	if (n > 1 && n <= left && n <= SAFETENSORS_HEADER)
 		return 0;
-	if (other > 1 && other <= left && other <= SAFETENSORS_HEADER)
+	if (other > 1 && other <= left && size != UINT64_MAX && seems_there(fd, other))
 		return err_set(ERR_DATA, "header length %" PRIu64 " makes sense in the other byte order only: "
 			"not a safetensors file, or not written as the format has it", n);
 	if (n < 2)
@@ -329,7 +338,7 @@ int safetensors_open(struct safetensors *s, int fd)
 	n = le64_get(length);
 	if (s->regular && size < 8) /* changed meanwhile */
 		size = 8;
-	rc = check_length(n, size);
+	rc = check_length(fd, n, size);
 	if (rc == 0)
 		rc = read_text(fd, n, &text);
 	if (rc == 0)

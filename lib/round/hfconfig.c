@@ -62,7 +62,9 @@ static int must_be_false(const struct jsondoc *doc, const char *key, const struc
 	bool on = true;
 
 	(void)doc;
-	return jsondoc_bool(value, &on) && !on ? 0 : refuse(key, value, "the model has no biases, nor norms of queries and keys");
+	if (jsondoc_bool(value, &on) && !on)
+		return 0;
+	return refuse(key, value, "the model has no biases, nor norms of queries and keys");
 }
 
 static int must_be_absent(const struct jsondoc *doc, const char *key, const struct jsondoc *value)
@@ -84,9 +86,10 @@ static int must_not_scale(const struct jsondoc *doc, const char *key, const stru
 {
 	const struct jsondoc *type = find(value, "rope_type") ? find(value, "rope_type") : find(value, "type");
 	const char *text = jsondoc_text(type);
+	const bool plain = text ? strcmp(text, "default") == 0 : !type && strcmp(key, "rope_parameters") == 0;
 
 	(void)doc;
-	if (jsondoc_is_object(value) && ((text && strcmp(text, "default") == 0) || (!type && strcmp(key, "rope_scaling"))))
+	if (jsondoc_is_object(value) && plain)
 		return 0;
 	return refuse(key, value, "rotary embeddings that are scaled cannot be expressed");
 }

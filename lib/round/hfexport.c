@@ -155,7 +155,8 @@ static int take_slice(struct shard_file *f, const struct work *w, const struct f
 	int rc = 0;
 
 	if (!s->value || s->rest)
-		return err_set(ERR_DATA, "%s: tensor '%s' is not f32 or bf16", frame_name(w->x->from), w->ts->v[t].name);
+		return err_set(ERR_DATA, "%s: tensor '%s' is not f32 or bf16", frame_name(w->x->from),
+			w->ts->v[t].name);
 	if (starts)
 		rc = open_shard(f, w, w->shard[t]);
 	if (rc == 0)

@@ -11,6 +11,7 @@
 #include "io/wake.h"
 
 #define PREFIX "dl."
+#define THEIRS "metadata." /* before keys that tensorimport found */
 
 static int check_options(const struct export *x, enum safetensors_type *floats)
 {
@@ -25,13 +26,16 @@ static int check_options(const struct export *x, enum safetensors_type *floats)
 static int describe(struct conf *to, const struct conf *from)
 {
 	char key[sizeof PREFIX + CONF_KEY];
-	int rc = 0;
+	int rc = conf_set(to, "format", "pt");
 
 	for (size_t i = 0; i < from->n && rc == 0; i++) {
-		snprintf(key, sizeof key, PREFIX "%s", from->v[i].key);
+		if (strncmp(from->v[i].key, THEIRS, sizeof THEIRS - 1) == 0)
+			snprintf(key, sizeof key, "%s", from->v[i].key + sizeof THEIRS - 1);
+		else
+			snprintf(key, sizeof key, PREFIX "%s", from->v[i].key);
 		rc = conf_set(to, key, from->v[i].value);
 	}
-	return rc == 0 ? conf_set(to, "format", "pt") : rc;
+	return rc;
 }
 
 static int plan(struct safetensors *s, const struct export *x, enum safetensors_type floats)

@@ -190,7 +190,8 @@ static int at_tensor(void *ctx, int code, size_t t)
 static int check_options(const struct import *x)
 {
 	if (x->conf || x->label || x->seed)
-		return err_set(ERR_USAGE, "-c, --label and --seed are for -f hf: a mere list of tensors has no training");
+		return err_set(ERR_USAGE,
+			"-c, --label and --seed are for -f hf: a mere list of tensors has no training");
 	if (x->check)
 		return err_set(ERR_USAGE, "option --check: there is no model in a mere list of tensors to run");
 	if (x->out && strcmp(x->out, "-") != 0 && strcmp(x->in, "-") != 0 && atomic_same(x->in, x->out))

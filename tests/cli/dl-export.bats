@@ -23,7 +23,7 @@ header() {
 	expect_stdout ""
 	expect_no_stderr
 	run -0 header out.safetensors
-	expect_stdout_like '^\{"__metadata__":\{"dl.kind":"checkpoint",.*"format":"pt"\},"model.embed_tokens.weight":\{"dtype":"F32","shape":\[300,16\],"data_offsets":\[0,19200\]\},"model.layers.0.input_layernorm.weight":'
+	expect_stdout_like '^\{"__metadata__":\{"format":"pt","dl.kind":"checkpoint",.*\},"model.embed_tokens.weight":\{"dtype":"F32","shape":\[300,16\],"data_offsets":\[0,19200\]\},"model.layers.0.input_layernorm.weight":'
 	length=$(od -An -tu8 -N 8 out.safetensors)
 	[ $((length % 8)) -eq 0 ]
 	floats=$(dl-show --json g0.ckpt | sed -n 's/.*"parameters":\([0-9]*\).*/\1/p')

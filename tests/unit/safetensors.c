@@ -182,6 +182,7 @@ static void test_names(void)
 		CHECK(open_header(text.data, 4) == ERR_DATA);
 		CHECK(strchr(err_text(), '\n') == NULL);
 	}
+	CHECK(open_header("{\"a\\nb\":7}", 4) == ERR_DATA && strchr(err_text(), '\n') == NULL);
 	buf_clear(&text);
 	CHECK(buf_fmt(&text, "{\"%0129d\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 1) == 0);
 	CHECK(open_header(text.data, 4) == ERR_DATA);
