@@ -4,17 +4,25 @@
  * Each sub-command is a section: its options, their table and synopsis, one function. A new one needs a line in
  * `commands` and one in `synopsis` besides.
  */
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/num.h"
 #include "base/opt.h"
+#include "base/pool.h"
 #include "base/say.h"
+#include "chaos/play.h"
 #include "chaos/setting.h"
 #include "chaos/sweep.h"
+#include "form/trust.h"
 #include "io/fd.h"
 #include "io/output.h"
+#include "io/wake.h"
+#include "round/trainer.h"
 
 static bool quiet, verbose;
 static struct say say;
@@ -189,6 +197,241 @@ static int sim(char **words, int n)
 	return rc;
 }
 
+/* ---- play ---- */
+
+static struct {
+	const char *out, *valid, *rule, *encoding, *key, *trust;
+	uint64_t tokens, every, batch, context, threads;
+	double until, lr, outer_lr, momentum;
+	bool finish;
+} po = { .rule = "rda", .encoding = "f32", .outer_lr = 0.7, .momentum = 0.9 };
+
+static const struct opt play_table[] = {
+	{ 'o', "output", OPT_TEXT, &po.out, "FILE", "write the checkpoint that is reached here" },
+	{ 0, "valid", OPT_TEXT, &po.valid, "SHARD", "measure bits per byte on this, at each line of the table" },
+	{ 0, "eval-every", OPT_U64, &po.every, "N", "tokens from line to line (none but the first and the last)",
+		.min = 1, .max = 1e15 },
+	{ 0, "tokens", OPT_U64, &po.tokens, "N", "end when so many are trained", .min = 1, .max = 1e15 },
+	{ 0, "until", OPT_SECONDS, &po.until, "TIME", "end at this time of the trace, as 90s, 9m or 1.5h" },
+	{ 0, "finish", OPT_FLAG, &po.finish, NULL, "merge what is under way at the end, as a run at its target" },
+	{ 0, "rule", OPT_TEXT, &po.rule, "RULE", "of merges: rda or direct (rda)" },
+	{ 0, "outer-lr", OPT_F64, &po.outer_lr, "X", "outer learning rate (0.7)", .min = 1e-12, .max = 1000 },
+	{ 0, "momentum", OPT_F64, &po.momentum, "X", "outer momentum (0.9)", .min = 0, .max = 0.9999999 },
+	{ 'e', "encoding", OPT_TEXT, &po.encoding, "ENC", "of deltas: f32r (exact), f32 or bf16 (f32)" },
+	{ 'B', "batch", OPT_U64, &po.batch, "N", "samples of a whole step (the checkpoint's)",
+		.min = 1, .max = 1 << 20 },
+	{ 'T', "context", OPT_U64, &po.context, "N", "tokens a sample (the checkpoint's)", .min = 1, .max = 1 << 24 },
+	{ 0, "lr", OPT_F64, &po.lr, "X", "peak learning rate (the checkpoint's)", .min = 1e-12, .max = 1000 },
+	{ 'j', "threads", OPT_U64, &po.threads, "N", "threads (all processors)", .min = 1, .max = 1024 },
+	{ 'k', "key", OPT_TEXT, &po.key, "FILE", "secret key to sign with" },
+	{ 0, "trust", OPT_TEXT, &po.trust, "PATH", "trusted keys, instead of $DL_TRUST or the default" },
+	OPT_COMMON
+};
+static const char *const play_synopsis[] = {
+	"dl-chaos play [-o FILE] [--valid SHARD] [--eval-every N] [--tokens N] [--until TIME] [--finish] "
+		"[--rule RULE] [--outer-lr X] [--momentum X] [-e ENC] [-B N] [-T N] [--lr X] [-j N] [-k FILE] "
+		"[--trust PATH] TRACE CKPT SHARD... > TABLE",
+	NULL
+};
+static const struct opt_prog play_prog = {
+	"dl-chaos", "Trains models by a trace, in virtual time.", play_synopsis, play_table
+};
+
+/* What is open while it plays. */
+struct playing {
+	struct key key;
+	struct trust trust;
+	struct pool *pool;
+	int trace_fd, ckpt_fd;
+	struct trace_reader *trace;
+	struct frame_reader *ckpt;
+	struct checkpoint c;
+	struct model *model;
+	struct shard **shard, *valid; /* (shards) */
+	unsigned shards;
+	struct play *play;
+};
+
+static int play_conf(struct play_conf *c)
+{
+	*c = (struct play_conf){ .outer = { po.outer_lr, po.momentum }, .tokens = po.tokens,
+		.until = po.until > 0 ? po.until : HUGE_VAL, .every = po.every, .finish = po.finish,
+		.stop = wake_requested };
+	if (merge_rule_parse(po.rule, &c->rule) < 0)
+		return err_set(ERR_USAGE, "option --rule: %s", err_text());
+	if (encoding_parse(po.encoding, &c->encoding) < 0 || c->encoding == ENC_PLAIN)
+		return err_set(ERR_USAGE, "option --encoding: '%s' is not f32r, f32 or bf16", po.encoding);
+	return 0;
+}
+
+static void print_number(double x)
+{
+	char text[32];
+
+	num_f64_text(text, x);
+	printf("\t%s", x > 0 ? text : "-");
+}
+
+static int print_row(void *ctx, const struct play_row *row)
+{
+	char seconds[32];
+
+	(void)ctx;
+	num_f64_text(seconds, row->seconds);
+	printf("%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64, seconds, row->tokens, row->step, row->merges);
+	print_number(row->loss);
+	print_number(row->bits_per_byte);
+	printf("\n");
+	return fflush(stdout) == 0 ? 0 : err_sys("standard output");
+}
+
+static int play_open_trace(struct playing *w, const char *path)
+{
+	int rc = fd_open_in(path, &w->trace_fd);
+
+	if (rc == 0 && (rc = trace_open(&w->trace, w->trace_fd)) < 0)
+		err_at(rc, "%s", fd_name(path));
+	return rc;
+}
+
+static int play_open_checkpoint(struct playing *w, const char *path)
+{
+	int rc = fd_open_in(path, &w->ckpt_fd);
+
+	if (rc < 0 || (rc = frame_open(&w->ckpt, w->ckpt_fd, fd_name(path), &w->trust, w->pool)) < 0)
+		return rc;
+	if ((rc = checkpoint_open(&w->c, w->ckpt)) < 0)
+		return rc;
+	if ((rc = trainer_override(&w->c.train, po.batch, po.context, po.lr)) < 0)
+		return rc;
+	return checkpoint_load(&w->model, &w->c, w->ckpt, false, NULL);
+}
+
+/* A reader for each learner: they read at the same time. */
+static int play_open_shards(struct playing *w, char **paths, int n)
+{
+	unsigned want;
+	int rc = play_shards(&want, trace_head(w->trace), (unsigned)n);
+
+	if (rc < 0)
+		return rc;
+	if (!(w->shard = calloc(want, sizeof(struct shard *))))
+		return err_nomem();
+	for (; w->shards < want && rc == 0; w->shards += rc == 0)
+		rc = shard_open(&w->shard[w->shards], paths[w->shards % (unsigned)n], &w->trust);
+	if (rc == 0 && po.valid)
+		rc = shard_open(&w->valid, po.valid, &w->trust);
+	return rc;
+}
+
+/* Before the first step: what cannot be written is not worth the training. */
+static int play_check_output(const struct playing *w, char **words, int n)
+{
+	struct output out;
+	int rc = 0;
+
+	for (int i = 0; i < n && rc == 0; i++)
+		if (atomic_same(po.out, words[i]))
+			rc = err_set(ERR_USAGE, "%s: is an input: the checkpoint would overwrite it", po.out);
+	if (rc == 0 && po.valid && atomic_same(po.out, po.valid))
+		rc = err_set(ERR_USAGE, "%s: is an input: the checkpoint would overwrite it", po.out);
+	if (rc == 0 && strcmp(po.out, "-") == 0)
+		rc = err_set(ERR_USAGE, "-o -: standard output has the table; give -o a file");
+	if (rc < 0)
+		return rc;
+	rc = output_open(&out, po.out, "a checkpoint", &w->ckpt_fd, 1);
+	output_abort(&out);
+	return rc;
+}
+
+static int play_open_all(struct playing *w, const struct play_conf *c, char **words, int n)
+{
+	int rc;
+
+	if ((rc = po.out ? trust_signer(&w->key, po.key, po.trust, &say) : 0) < 0)
+		return rc;
+	if ((rc = po.out ? trust_load(&w->trust, po.trust, &w->key) : trust_reader(&w->trust, po.key, po.trust)) < 0)
+		return rc;
+	if ((rc = pool_open(&w->pool, po.threads ? (int)po.threads : pool_cpus())) < 0)
+		return rc;
+	if ((rc = play_open_trace(w, words[0])) < 0)
+		return rc;
+	if ((rc = play_open_checkpoint(w, words[1])) < 0)
+		return rc;
+	if ((rc = po.out ? play_check_output(w, words, n) : 0) < 0)
+		return rc;
+	if ((rc = play_open_shards(w, words + 2, n - 2)) < 0)
+		return rc;
+	return play_open(&w->play, c, w->trace, &w->c, w->model, w->shard, w->shards, w->valid, w->pool, &say);
+}
+
+static int play_deliver(const struct playing *w)
+{
+	struct output out;
+	int rc = output_open(&out, po.out, "a checkpoint", &w->ckpt_fd, 1);
+
+	if (rc < 0)
+		return rc;
+	if ((rc = play_write(w->play, out.fd, frame_header(w->ckpt), &w->key)) < 0) {
+		output_abort(&out);
+		return rc == ERR_IO ? err_at(rc, "%s", po.out) : rc;
+	}
+	return output_commit(&out);
+}
+
+static int play_all(struct playing *w, const char *trace)
+{
+	int rc;
+
+	printf("seconds\ttokens\tstep\tmerges\tloss\tbits_per_byte\n");
+	if ((rc = wake_catch()) < 0)
+		return rc;
+	if ((rc = play_run(w->play)) < 0)
+		return err_at(rc, "%s", fd_name(trace));
+	if (po.tokens && play_tokens(w->play) < po.tokens)
+		say_warn(&say, "%s: ends after %" PRIu64 " tokens, before %" PRIu64, fd_name(trace),
+			play_tokens(w->play), po.tokens);
+	return po.out ? play_deliver(w) : 0;
+}
+
+static void play_release(struct playing *w)
+{
+	play_close(w->play);
+	for (unsigned i = 0; i < w->shards; i++)
+		shard_close(w->shard[i]);
+	free(w->shard);
+	shard_close(w->valid);
+	model_close(w->model);
+	frame_reader_free(w->ckpt);
+	trace_close(w->trace);
+	if (w->ckpt_fd >= 0)
+		close(w->ckpt_fd);
+	if (w->trace_fd >= 0)
+		close(w->trace_fd);
+	pool_close(w->pool);
+	trust_release(&w->trust);
+	key_wipe(&w->key);
+}
+
+static int play(char **words, int n)
+{
+	struct playing w = { .trace_fd = -1, .ckpt_fd = -1 };
+	struct play_conf c;
+	int rc = play_conf(&c);
+
+	if (rc == 0 && n < 3)
+		rc = err_set(ERR_USAGE, "play takes a trace, a checkpoint and at least one shard");
+	if (rc == 0 && strcmp(words[0], "-") == 0 && strcmp(words[1], "-") == 0)
+		rc = err_set(ERR_USAGE, "standard input can be read only once");
+	c.row = print_row;
+	if (rc == 0)
+		rc = play_open_all(&w, &c, words, n);
+	if (rc == 0)
+		rc = play_all(&w, words[0]);
+	play_release(&w);
+	return rc;
+}
+
 /* ---- all of them ---- */
 
 static const struct command {
@@ -198,7 +441,7 @@ static const struct command {
 } commands[] = {
 	{ "inject", NULL, NULL },
 	{ "sim", &sim_prog, sim },
-	{ "play", NULL, NULL },
+	{ "play", &play_prog, play },
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 
@@ -206,7 +449,7 @@ static const struct opt table[] = { OPT_COMMON };
 static const char *const synopsis[] = {
 	"dl-chaos inject [OPTION...] -- COMMAND...",
 	"dl-chaos sim [OPTION...]",
-	"dl-chaos play [OPTION...] TRACE",
+	"dl-chaos play [OPTION...] TRACE CKPT SHARD...",
 	NULL
 };
 static const struct opt_prog prog = {

@@ -79,38 +79,42 @@ static void note_experts(struct metrics_row *row, const struct model *m)
 	row->expert_least = load.least;
 }
 
-/* Loss and gradients of the next batch. */
-static int gradients(struct trainer *t, uint64_t step, struct metrics_row *row)
-{
-	int rc;
-
-	if ((rc = feed_draw(&t->feed, t->ids, t->train.batch)) < 0)
-		return rc;
-	rc = spmd_backward(t->spmd, t->model, &row->loss, t->ids, (int)t->train.batch,
-		(int)t->train.context);
-	if (rc < 0)
-		return rc;
-	row->grad_norm = adamw_norm(model_grads(t->model), t->size, t->pool);
-	note_experts(row, t->model);
-	return check_finite(t, row, step);
-}
-
-int trainer_step(struct trainer *t, uint64_t step, struct metrics_row *row)
+int trainer_update(struct trainer *t, uint64_t step, struct metrics_row *row)
 {
 	const struct adamw_conf *a = &t->train.adamw;
-	const uint64_t place = t->feed.cursor;
 	double scale;
-	int rc = gradients(t, step, row);
+	int rc;
 
-	if (rc < 0) {
-		t->feed.cursor = place;
+	row->grad_norm = adamw_norm(model_grads(t->model), t->size, t->pool);
+	note_experts(row, t->model);
+	if ((rc = check_finite(t, row, step)) < 0)
 		return rc;
-	}
 	row->lr = sched_rate(&t->train.sched, step);
 	scale = a->clip > 0 && row->grad_norm > a->clip ? a->clip / row->grad_norm : 1;
 	adamw_step(t->params, t->m, t->v, model_grads(t->model), t->layout, a, row->lr, scale, ++t->updates,
 		t->pool);
 	return 0;
+}
+
+/* Loss and gradients of the next batch. */
+static int gradients(struct trainer *t, struct metrics_row *row)
+{
+	int rc = feed_draw(&t->feed, t->ids, t->train.batch);
+
+	return rc < 0 ? rc : spmd_backward(t->spmd, t->model, &row->loss, t->ids, (int)t->train.batch,
+		(int)t->train.context);
+}
+
+int trainer_step(struct trainer *t, uint64_t step, struct metrics_row *row)
+{
+	const uint64_t place = t->feed.cursor;
+	int rc = gradients(t, row);
+
+	if (rc == 0)
+		rc = trainer_update(t, step, row);
+	if (rc < 0)
+		t->feed.cursor = place;
+	return rc;
 }
 
 int trainer_record_to(struct trainer *t, const char *path)

@@ -56,6 +56,9 @@ uint64_t trainer_tokens(const struct trainer *t); /* of one step */
  */
 int trainer_step(struct trainer *t, uint64_t step, struct metrics_row *row) ERR_MUST;
 
+/* The rest of a step whose loss is in the row, and whose gradient in model_grads: all but the backward pass. */
+int trainer_update(struct trainer *t, uint64_t step, struct metrics_row *row) ERR_MUST;
+
 /* The table of metrics; NULL: none. */
 int trainer_record_to(struct trainer *t, const char *path) ERR_MUST;
 /* One line. Metrics are for people: when it can't be written, that is said and no more are. */
