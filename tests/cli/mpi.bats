@@ -4,7 +4,7 @@ load helper
 
 setup_file() {
 	load helper
-	cd "$BATS_FILE_TMPDIR"
+	cd "$BATS_FILE_TMPDIR" || return
 	corpus 300000 >text
 	dl-data -o text text
 	dl-init -c tiny --seed 1 -o g0.ckpt
