@@ -104,7 +104,7 @@ uint64_t frame_bytes(const struct frame_reader *r); /* read so far, or file size
 /* Random access, for regular files only: loads and verifies final frame and index. After it, the
  * number of slices of a tensor and any slice can be had in any order, from several threads at once,
  * each with its own frame_scratch; every read is verified by its h. Works on a reader fresh from
- * frame_open or after its end. */
+ * frame_open, which can't stream any more then, or after its end. It keeps 56 bytes a frame. */
 int frame_seekable(struct frame_reader *r) ERR_MUST;
 /* From now on random access checks each frame's own seal, too, at the price of one signature. Values
  * are authentic without; but damage to the seal itself would go unnoticed. */

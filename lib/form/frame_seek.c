@@ -245,8 +245,9 @@ int frame_seekable(struct frame_reader *r)
 		return rc;
 	}
 	r->identified = true;
-	if (r->ended) /* nothing is left to stream: many open files take little memory */
-		gang_release(&r->gang);
+	if (!r->ended) /* where it was in the file is gone with what was read ahead */
+		err_save(&r->failure, err_set(ERR_USAGE, "%s: opened for random access", r->name));
+	gang_release(&r->gang); /* many open files take little memory */
 	return 0;
 }
 

@@ -225,8 +225,14 @@ static void check_random(const struct file *f, const struct header *h, const dig
 	}
 	CHECK(frame_slices(r, (uint32_t)h->tensors.n) == 0);
 	frame_scratch_free(scratch);
-	CHECK(stream(r, h, &elements) == 0); /* the two ways do not disturb each other */
+	CHECK(frame_next(r, &s) == ERR_USAGE); /* one way or the other */
+	frame_reader_free(r);
+
+	lseek(f->fd, 0, SEEK_SET);
+	CHECK(frame_open(&r, f->fd, "x.ckpt", NULL, NULL) == 0);
+	CHECK(stream(r, h, &elements) == 0);
 	CHECK(elements == tensors_total(&h->tensors));
+	CHECK(frame_seekable(r) == 0 && frame_next(r, &s) == 0); /* or both, one after the other */
 	frame_reader_free(r);
 }
 
