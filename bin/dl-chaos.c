@@ -4,6 +4,7 @@
  * Each sub-command is a section: its options, their table and synopsis, one function. A new one needs a line in
  * `commands` and one in `synopsis` besides.
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include "base/opt.h"
 #include "base/pool.h"
 #include "base/say.h"
+#include "chaos/like.h"
 #include "chaos/play.h"
 #include "chaos/setting.h"
 #include "chaos/sweep.h"
@@ -22,6 +24,8 @@
 #include "io/fd.h"
 #include "io/output.h"
 #include "io/wake.h"
+#include "round/audit.h"
+#include "round/rundir.h"
 #include "round/trainer.h"
 
 static bool quiet, verbose;
@@ -37,10 +41,10 @@ static struct say say;
 
 static struct {
 	const char *setting[SETTINGS];
-	const char *mode, *chips, *learners, *speeds, *trace;
+	const char *mode, *chips, *learners, *speeds, *trace, *like, *without, *key, *trust;
 	bool rigid, fresh, forget, json, tsv;
 	uint64_t seed, seeds, threads;
-} so = { .mode = "decoupled", .chips = "1.2M", .learners = "8", .seed = 1, .seeds = 1, .threads = 1 };
+} so = { .mode = "decoupled", .seed = 1, .seeds = 1, .threads = 1 };
 
 #define SETTING(letter, k, name, arg, help) { letter, name, OPT_TEXT, &so.setting[k], arg, help }
 static const struct opt sim_table[] = {
@@ -75,6 +79,7 @@ static const struct opt sim_table[] = {
 	SETTING(0, SETTING_BANDWIDTH, "bandwidth", "N", "of a learner's link, bits per second (10G)"),
 	SETTING(0, SETTING_LATENCY, "latency", "TIME", "until what one wrote is seen by the other (0.02)"),
 	SETTING(0, SETTING_MERGE, "merge", "TIME", "of the syncer for a merge (0.05)"),
+	SETTING(0, SETTING_LOOK, "look", "TIME", "between looks of the syncer at what has come (0.05)"),
 	SETTING(0, SETTING_TOKENS, "tokens", "N", "of an inner step of all chips (8388608)"),
 	SETTING(0, SETTING_BUDGET, "budget", "N", "stop when so many tokens are merged"),
 	SETTING(0, SETTING_JOIN, "join", "LIST", "learners that come and go: 2@6h-18h,1@20h"),
@@ -82,6 +87,10 @@ static const struct opt sim_table[] = {
 	{ 0, "seed", OPT_U64, &so.seed, "N", "of all that is random (1)" },
 	{ 0, "seeds", OPT_U64, &so.seeds, "N", "simulate with N seeds: means and intervals", 1, SWEEP_SEEDS },
 	{ 'j', "threads", OPT_U64, &so.threads, "N", "threads; the result is the same for any number", 1, 1024 },
+	{ 0, "like", OPT_TEXT, &so.like, "RUN", "fit all that to the tape of a run directory" },
+	{ 0, "without", OPT_TEXT, &so.without, "LIST", "--like: leave these learners out" },
+	{ 'k', "key", OPT_TEXT, &so.key, "FILE", "--like: own secret key, which is trusted" },
+	{ 'T', "trust", OPT_TEXT, &so.trust, "PATH", "--like: trusted keys" },
 	{ 0, "trace", OPT_TEXT, &so.trace, "FILE", "write all that happened there: dl-trace(5)" },
 	{ 0, "tsv", OPT_FLAG, &so.tsv, NULL, "tab-separated values, all digits" },
 	{ 0, "json", OPT_FLAG, &so.json, NULL, "an object a line" },
@@ -92,12 +101,57 @@ static const struct opt_prog sim_prog = {
 	"dl-chaos", "Simulates clusters whose chips fail, and the training on them.", sim_synopsis, sim_table
 };
 
+/* The tape of a run that has been entered. */
+static int sim_read_tape(struct like *l, const struct trust *trust)
+{
+	struct manifest m = { 0 };
+	struct tape_reader *tape = NULL;
+	struct audit audit = { 0 };
+	int rc = manifest_load(&m, trust);
+
+	if (rc == 0)
+		rc = audit_open(&audit, &m, trust);
+	if (rc == 0)
+		rc = audit_tape(&audit, &tape);
+	if (rc == 0)
+		rc = like_read(l, &m, tape);
+	tape_read_close(tape);
+	audit_close(&audit);
+	manifest_release(&m);
+	return rc < 0 ? err_at(rc, "%s", so.like) : 0;
+}
+
+static int sim_like(struct like *l)
+{
+	int home = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int rc = home < 0 ? err_sys("the current directory") : 0;
+	struct trust trust = { 0 };
+	struct buf text = BUF_INIT;
+
+	if (rc == 0)
+		rc = trust_reader(&trust, so.key, so.trust); /* relative paths are as given */
+	if (rc == 0)
+		rc = rundir_enter(so.like);
+	if (rc == 0)
+		rc = sim_read_tape(l, &trust);
+	if (rc == 0 && verbose && !so.json && !so.tsv && (rc = like_text(l, &text)) == 0)
+		rc = fd_write(STDOUT_FILENO, text.data, text.len);
+	if (rc == 0 && so.without)
+		rc = err_at(like_without(l, so.without), "option --without");
+	if (home >= 0 && fchdir(home) < 0 && rc == 0)
+		rc = err_sys("the directory where it began");
+	if (home >= 0)
+		close(home);
+	trust_release(&trust);
+	buf_release(&text);
+	return rc;
+}
+
 static int sim_settings(struct sim_conf *c)
 {
-	sim_conf_defaults(c);
 	c->seed = so.seed;
 	c->rigid = so.rigid;
-	c->fresh = so.fresh;
+	c->fresh |= so.fresh;
 	c->forget = so.forget;
 	for (unsigned k = 0; k < SETTINGS; k++)
 		if (so.setting[k] && setting_apply(c, (enum setting)k, so.setting[k]) < 0)
@@ -105,20 +159,30 @@ static int sim_settings(struct sim_conf *c)
 	return 0;
 }
 
-static int sim_lists(struct sweep *s)
+static int sim_list(double *out, size_t *n, const char *name, const char *text, double usual, double most)
 {
-	int rc = sweep_modes(s, so.mode), n;
+	int count = text ? sweep_numbers(out, text, most) : 1;
+
+	if (count < 0)
+		return err_at(count, "option --%s", name);
+	if (!text)
+		out[0] = usual;
+	*n = (size_t)count;
+	return 0;
+}
+
+static int sim_lists(struct sweep *s, const struct sim_conf *c)
+{
+	int rc = sweep_modes(s, so.mode);
 
 	if (rc < 0)
-		return err_at(ERR_USAGE, "option --mode");
-	if ((n = sweep_numbers(s->chips, so.chips, 1e9)) < 0)
-		return err_at(ERR_USAGE, "option --chips");
-	s->chip_counts = (size_t)n;
-	if ((n = sweep_numbers(s->learners, so.learners, SIM_LEARNERS)) < 0)
-		return err_at(ERR_USAGE, "option --learners");
-	s->learner_counts = (size_t)n;
+		return err_at(rc, "option --mode");
+	rc = sim_list(s->chips, &s->chip_counts, "chips", so.chips, c->chips, 1e9);
+	if (rc == 0)
+		rc = sim_list(s->learners, &s->learner_counts, "learners", so.learners, c->learners, SIM_LEARNERS);
 	s->seeds = (unsigned)so.seeds;
-	return 0;
+	s->alike = so.like;
+	return rc;
 }
 
 /* The one simulation again, written down. */
@@ -172,27 +236,60 @@ static int sim_all(struct sweep *s, const struct sim_conf *c)
 	return rc;
 }
 
+static int sim_speeds(struct sim_conf *c, double **speeds)
+{
+	int n = so.speeds ? setting_speeds(so.speeds, speeds) : 0;
+
+	if (n < 0)
+		return err_at(n, "option --speeds");
+	if (so.speeds) {
+		c->speed = *speeds;
+		c->speeds = (unsigned)n;
+	}
+	return 0;
+}
+
+static int sim_check(char **words, int n)
+{
+	char shown[80];
+
+	if (n > 0) {
+		say_escape(shown, sizeof shown, words[0]);
+		return err_set(ERR_USAGE, "'sim' has no use for '%s'", shown);
+	}
+	if (so.json && so.tsv)
+		return err_set(ERR_USAGE, "--json or --tsv");
+	if (so.like && so.chips)
+		return err_set(ERR_USAGE, "the chips of a run are its learners: --learners, not --chips, with --like");
+	if (!so.like && (so.without || so.key || so.trust))
+		return err_set(ERR_USAGE, "--without, --key and --trust go with --like");
+	return 0;
+}
+
 static int sim(char **words, int n)
 {
 	struct sweep s = { .seeds = 1 };
+	struct like like = { .learners = 0 };
 	double *speeds = NULL;
 	struct sim_conf c;
-	int rc = sim_settings(&c);
+	int rc = sim_check(words, n);
 
-	if (rc == 0 && n > 0)
-		return err_set(ERR_USAGE, "'sim' has no use for '%s'", words[0]);
-	if (rc == 0 && so.json && so.tsv)
-		rc = err_set(ERR_USAGE, "--json or --tsv");
-	if (rc == 0)
-		rc = sim_lists(&s);
-	if (rc == 0 && so.speeds && (rc = setting_speeds(so.speeds, &speeds)) < 0)
-		rc = err_at(rc, "option --speeds");
-	if (rc >= 0) {
-		c.speed = speeds;
-		c.speeds = (unsigned)rc;
-		rc = sim_all(&s, &c);
+	sim_conf_defaults(&c);
+	if (rc == 0 && so.like && (rc = sim_like(&like)) == 0) {
+		c = like.conf;
+		s.measured = &like.measured;
+		s.measured_learners = like.learners;
 	}
+	if (rc == 0)
+		rc = sim_settings(&c);
+	if (rc == 0)
+		rc = sim_lists(&s, &c);
+	if (rc == 0)
+		rc = sim_speeds(&c, &speeds);
+	if (rc == 0)
+		rc = sim_all(&s, &c);
 	sweep_release(&s);
+	like_release(&like);
 	free(speeds);
 	return rc;
 }

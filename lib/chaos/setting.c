@@ -40,6 +40,7 @@ static const struct row {
 	[SETTING_BANDWIDTH] = AT("bandwidth", NUMBER, bandwidth),
 	[SETTING_LATENCY] = AT("latency", TIME, latency),
 	[SETTING_MERGE] = AT("merge", TIME, merge),
+	[SETTING_LOOK] = AT("look", TIME, look),
 	[SETTING_TOKENS] = AT("tokens", COUNT64, tokens),
 	[SETTING_BUDGET] = AT("budget", NUMBER, budget),
 	[SETTING_JOIN] = AT("join", JOIN, join),

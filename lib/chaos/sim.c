@@ -63,10 +63,10 @@ static int act(struct sim *s, unsigned actor)
 {
 	int rc;
 
-	if (actor > s->n)
-		return sim_wire_arrive(s, actor - s->n - 1);
-	if (actor == s->n)
+	if (actor == sim_syncer(s))
 		return s->c->mode == TRACE_DILOCO ? sim_barrier_act(s) : sim_syncer_act(s);
+	if (actor >= s->n)
+		return sim_wire_arrive(s, actor - s->n);
 	rc = sim_learner_act(s, actor);
 	sim_learner_plan(s, actor);
 	return rc;

@@ -76,7 +76,7 @@ int sim_barrier_look(struct sim *s)
 	if (s->merging || !nobody_trains(s))
 		return 0;
 	s->merging = true;
-	agenda_set(&s->agenda, s->n, s->now + (all_wait(s) ? exchange(s) : 0));
+	agenda_set(&s->agenda, sim_syncer(s), s->now + (all_wait(s) ? exchange(s) : 0));
 	for (unsigned i = 0; rc == 0 && i < s->n; i++)
 		if (took_part(&s->learner[i]))
 			rc = sim_tell(s, (struct trace_event){ .kind = TRACE_STOP, .learner = i, .seconds = exchange(s),
@@ -139,7 +139,7 @@ int sim_barrier_act(struct sim *s)
 	int rc = merge(s);
 
 	s->merging = false;
-	agenda_set(&s->agenda, s->n, HUGE_VAL);
+	agenda_set(&s->agenda, sim_syncer(s), HUGE_VAL);
 	for (unsigned i = 0; rc == 0 && i < s->n; i++)
 		if (s->learner[i].phase != SIM_AWAY)
 			rc = go_on(s, i);

@@ -15,7 +15,7 @@ void sim_conf_defaults(struct sim_conf *c)
 		.mtbi = 365 * 86400.0, .slice = 256, .scale_down = 9.5, .scale_up = 9.5, .repair_low = 1800,
 		.repair_high = 5400, .restart = 63, .step = 1, .spread = 0.02, .interval = 24, .fragments = 24,
 		.overlap = 2, .quorum = 1, .grace = 1, .rebase = true, .lease = 30, .beat = 1, .params = 1e9,
-		.delta_bits = 4, .fragment_bits = 16, .bandwidth = 1e10, .latency = 0.02, .merge = 0.05,
+		.delta_bits = 4, .fragment_bits = 16, .bandwidth = 1e10, .latency = 0.02, .merge = 0.05, .look = 0.05,
 		.tokens = 8 << 20 };
 }
 
@@ -33,7 +33,8 @@ static int check_times(const struct sim_conf *c)
 		{ "the time to scale down", c->scale_down, 0 }, { "the time to scale up", c->scale_up, 0 },
 		{ "the time of a repair", c->repair_low, 0 }, { "the time of a restart", c->restart, 0 },
 		{ "the time of a step", c->step, 1e-6 }, { "the latency", c->latency, 0 },
-		{ "the time of a merge", c->merge, 0 }, { "the lease", c->lease, 1e-3 },
+		{ "the time of a merge", c->merge, 0 }, { "the time between looks", c->look, 0 },
+		{ "the lease", c->lease, 1e-3 },
 		{ "the time between beats", c->beat, 0 },
 	};
 

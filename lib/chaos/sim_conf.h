@@ -53,7 +53,7 @@ struct sim_conf {
 	double delta_bits, fragment_bits; /* a parameter, in an answer, in a version */
 	double bandwidth;       /* bits per second of each learner's link, each way; HUGE_VAL: no limit */
 	double latency;         /* until what one wrote is seen by the other */
-	double merge;           /* of the syncer, for a merge */
+	double merge, look;     /* of the syncer: for a merge, and between looks at what has come */
 
 	uint64_t tokens;        /* of an inner step of all the learners that are there at first */
 	double budget;          /* tokens: ends when so many are merged; 0: none */

@@ -1,8 +1,8 @@
 /*
  * sim_inside - a simulation under way; for the modules of sim.h only.
  *
- * Actors of the agenda: learner i is i, the syncer is M, and M + 1 + i is the wire on which answers of learner i
- * arrive.
+ * Actors of the agenda: learner i is i, M + i is the wire on which its answers arrive, and the syncer is 2 M:
+ * the last, so that it knows of all that comes at the moment in which it looks.
  */
 #ifndef SIM_INSIDE_H
 #define SIM_INSIDE_H
@@ -79,6 +79,7 @@ struct sim {
 	struct sim_call *call;      /* (P) the last of each fragment */
 	unsigned *seen, seens;      /* fragments whose call a learner may see */
 	bool merging;
+	double looks;               /* hears nothing before: it is merging, or does not look yet */
 	struct policy_step deed;    /* being merged */
 	unsigned *who;              /* (n) scratch: whose answers */
 	size_t whos;
@@ -97,6 +98,11 @@ struct sim {
 
 /* Events go to the trace, if there is one, at s->now. */
 int sim_tell(struct sim *s, struct trace_event e) ERR_MUST;
+
+static inline unsigned sim_syncer(const struct sim *s)
+{
+	return 2 * s->n;
+}
 
 /* ---- sim_learner ---- */
 int sim_learner_open(struct sim *s, unsigned i) ERR_MUST;

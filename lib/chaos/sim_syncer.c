@@ -18,7 +18,7 @@ int sim_syncer_open(struct sim *s)
 		return err_nomem();
 	if (c->mode != TRACE_DECOUPLED)
 		return 0;
-	agenda_set(&s->agenda, s->n, 0);
+	agenda_set(&s->agenda, sim_syncer(s), 0);
 	return policy_open(&s->policy, &pc, 1, 0);
 }
 
@@ -96,7 +96,8 @@ static void begin_merge(struct sim *s, const struct policy_step *d)
 	for (unsigned i = 0; i < s->n; i++)
 		if (policy_has_answer(s->policy, d->round, i))
 			s->who[s->whos++] = i;
-	agenda_set(&s->agenda, s->n, s->now + s->c->merge);
+	s->looks = s->now + s->c->merge;
+	agenda_set(&s->agenda, sim_syncer(s), s->looks);
 }
 
 /* Publications that all learners have looked at are forgotten, once there are many. */
@@ -112,6 +113,8 @@ static void shorten_log(struct sim *s)
 			first = l->fetching && l->fetched < first ? l->fetched : first;
 		}
 	}
+	if (!first)
+		return;
 	memmove(s->log, s->log + first, (s->logged - first) * sizeof *s->log);
 	s->logged -= first;
 	for (unsigned i = 0; i < s->n; i++) {
@@ -195,7 +198,9 @@ int sim_syncer_act(struct sim *s)
 			rc = abandon(s, &d);
 			break;
 		default:
-			agenda_set(&s->agenda, s->n, d.act == POLICY_WAIT ? d.until : HUGE_VAL);
+			s->looks = s->now + s->c->look;
+			agenda_set(&s->agenda, sim_syncer(s),
+				d.act == POLICY_WAIT ? fmax(d.until, s->looks) : HUGE_VAL);
 			return 0;
 		}
 	}

@@ -19,15 +19,15 @@ static double bytes_of(const struct sim *s, double bits)
 int sim_wire_beat(struct sim *s, unsigned i, bool gone)
 {
 	struct sim_learner *l = &s->learner[i];
-	const double look = s->now + s->c->beat; /* nothing would make the syncer look before */
+	const double next = s->now + s->c->beat; /* nothing would make the syncer look before */
 	struct policy_beat b = { .learner = i, .steps = l->steps, .step_seconds = s->c->step / l->speed,
 		.since = s->since, .gone = gone };
 
 	for (unsigned f = 0; f < s->fragments; f++)
 		s->since[f] = l->part[f].version == s->version[f] ? l->steps - l->part[f].at : POLICY_OLD_BASE;
 	l->beat_at = s->now + s->c->beat;
-	if (!s->merging && s->agenda.time[s->n] > look)
-		agenda_set(&s->agenda, s->n, s->now);
+	if (!s->merging && s->agenda.time[sim_syncer(s)] > next)
+		agenda_set(&s->agenda, sim_syncer(s), fmax(s->now, s->looks));
 	return policy_beat(s->policy, s->now, &b);
 }
 
@@ -125,7 +125,7 @@ static int send(struct sim *s, unsigned i, double at, uint64_t round)
 	}
 	l->letter[(l->first_letter + l->letters++) % l->letters_room] = (struct sim_letter){ at, round };
 	if (l->letters == 1)
-		agenda_set(&s->agenda, s->n + 1 + i, at);
+		agenda_set(&s->agenda, s->n + i, at);
 	return 0;
 }
 
@@ -164,19 +164,23 @@ static struct sim_letter take_letter(struct sim *s, unsigned i)
 
 	l->first_letter = (l->first_letter + 1) % l->letters_room;
 	l->letters--;
-	agenda_set(&s->agenda, s->n + 1 + i, l->letters ? l->letter[l->first_letter].at : HUGE_VAL);
+	agenda_set(&s->agenda, s->n + i, l->letters ? l->letter[l->first_letter].at : HUGE_VAL);
 	return first;
 }
 
 int sim_wire_arrive(struct sim *s, unsigned i)
 {
-	int rc = policy_answer(s->policy, s->now, take_letter(s, i).round, i);
+	int rc;
 
+	if (s->now < s->looks) { /* it lies there until then */
+		agenda_set(&s->agenda, s->n + i, s->looks);
+		return 0;
+	}
+	rc = policy_answer(s->policy, s->now, take_letter(s, i).round, i);
 	if (rc < 0)
 		return rc;
 	s->late += rc == 0;
-	if (!s->merging)
-		agenda_set(&s->agenda, s->n, s->now);
+	agenda_set(&s->agenda, sim_syncer(s), s->now);
 	return 0;
 }
 

@@ -109,6 +109,10 @@ static int add_cell(struct sweep *s, const struct sim_conf *base, enum trace_mod
 	c->learners = (unsigned)learners;
 	if (learners != floor(learners))
 		return err_set(ERR_USAGE, "%g learners: there are no parts of one", learners);
+	if (s->alike) {
+		c->chips = base->chips / base->learners * c->learners;
+		c->tokens = (uint64_t)((double)base->tokens / base->learners * c->learners);
+	}
 	if (mode == TRACE_LOCKSTEP || mode == TRACE_ELASTIC) {
 		c->learners = c->quorum = 1;
 		c->invite = 0;
@@ -150,6 +154,8 @@ int sweep_run(struct sweep *s, const struct sim_conf *base, struct pool *pool)
 {
 	int rc = 0;
 
+	if (s->alike)
+		s->chip_counts = 1; /* whatever it is */
 	s->cell = calloc(s->modes * s->chip_counts * s->learner_counts, sizeof *s->cell);
 	if (!s->cell)
 		return err_nomem();

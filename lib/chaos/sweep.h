@@ -8,6 +8,7 @@
 #ifndef SWEEP_H
 #define SWEEP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/buf.h"
@@ -27,6 +28,9 @@ struct sweep {
 	double chips[SWEEP_VALUES], learners[SWEEP_VALUES];
 	size_t chip_counts, learner_counts;
 	unsigned seeds;
+	bool alike;                 /* learners are as large as those of base, however many: chips are not listed */
+	const struct sim_result *measured; /* of a real run of `measured_learners`: the first line; or NULL */
+	unsigned measured_learners;
 	struct sweep_cell *cell;    /* (cells), after sweep_run; owned */
 	size_t cells;
 };

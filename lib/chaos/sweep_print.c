@@ -51,12 +51,17 @@ static double student(unsigned n)
 	return z + (z * z * z + z) / (4 * d) + (5 * pow(z, 5) + 16 * z * z * z + 3 * z) / (96 * d * d);
 }
 
-static double sample(const struct sweep_cell *cell, unsigned k, const struct column *col)
+static double field(const struct sim_result *r, const struct column *col)
 {
 	double x;
 
-	memcpy(&x, (const char *)&cell->result[k] + col->offset, sizeof x);
+	memcpy(&x, (const char *)r + col->offset, sizeof x);
 	return x;
+}
+
+static double sample(const struct sweep_cell *cell, unsigned k, const struct column *col)
+{
+	return field(&cell->result[k], col);
 }
 
 static struct value value_of(const struct sweep *s, const struct sweep_cell *cell, const struct column *col)
@@ -64,6 +69,8 @@ static struct value value_of(const struct sweep *s, const struct sweep_cell *cel
 	struct value v = { 0, NAN };
 	double squares = 0;
 
+	if (!cell) /* measured */
+		return (struct value){ field(s->measured, col), NAN };
 	for (unsigned k = 0; k < s->seeds; k++)
 		v.mean += sample(cell, k, col) / s->seeds;
 	for (unsigned k = 0; k < s->seeds; k++)
@@ -71,6 +78,30 @@ static struct value value_of(const struct sweep *s, const struct sweep_cell *cel
 	if (s->seeds > 1)
 		v.half = student(s->seeds - 1) * sqrt(squares / (s->seeds - 1) / s->seeds);
 	return v;
+}
+
+/* ---- lines: what was measured, if there is such, and the cells ---- */
+
+struct line {
+	const char *mode;
+	double chips;
+	unsigned learners;
+	const struct sweep_cell *cell; /* NULL: measured */
+};
+
+static size_t lines(const struct sweep *s)
+{
+	return s->cells + (s->measured != NULL);
+}
+
+static struct line line_at(const struct sweep *s, size_t i)
+{
+	const struct sweep_cell *cell;
+
+	if (s->measured && i == 0)
+		return (struct line){ "measured", s->measured_learners, s->measured_learners, NULL };
+	cell = &s->cell[i - (s->measured != NULL)];
+	return (struct line){ trace_mode_name(cell->conf.mode), cell->conf.chips, cell->conf.learners, cell };
 }
 
 /* ---- for people ---- */
@@ -133,19 +164,19 @@ static void fill(struct table *t, const struct sweep *s)
 	snprintf(at(t, 0, 0), TEXT, "MODE");
 	snprintf(at(t, 0, 1), TEXT, "CHIPS");
 	snprintf(at(t, 0, 2), TEXT, "M");
-	for (size_t k = 0; k < s->cells; k++) {
-		const struct sim_conf *c = &s->cell[k].conf;
+	for (size_t k = 0; k + 1 < t->rows; k++) {
+		struct line l = line_at(s, k);
 
-		snprintf(at(t, k + 1, 0), TEXT, "%s", trace_mode_name(c->mode));
-		in_thousands(at(t, k + 1, 1), c->chips);
-		snprintf(at(t, k + 1, 2), TEXT, "%u", c->learners);
+		snprintf(at(t, k + 1, 0), TEXT, "%s", l.mode);
+		in_thousands(at(t, k + 1, 1), l.chips);
+		snprintf(at(t, k + 1, 2), TEXT, "%u", l.learners);
 	}
 	for (size_t i = 0; i < COLUMNS; i++) {
 		if (!columns[i].title)
 			continue;
 		snprintf(at(t, 0, n), TEXT, "%s", columns[i].title);
-		for (size_t k = 0; k < s->cells; k++)
-			fill_cell(at(t, k + 1, n), s, &s->cell[k], &columns[i]);
+		for (size_t k = 0; k + 1 < t->rows; k++)
+			fill_cell(at(t, k + 1, n), s, line_at(s, k).cell, &columns[i]);
 		n++;
 	}
 }
@@ -177,7 +208,7 @@ static int put_row(struct buf *out, const struct table *t, size_t row, const siz
 
 static int print_text(const struct sweep *s, struct buf *out)
 {
-	struct table t = { .rows = s->cells + 1, .width = 3 };
+	struct table t = { .rows = lines(s) + 1, .width = 3 };
 	size_t width[COLUMNS + 3];
 	int rc = 0;
 
@@ -220,13 +251,12 @@ static int print_tsv(const struct sweep *s, struct buf *out)
 {
 	int rc = tsv_names(s, out);
 
-	for (size_t k = 0; rc == 0 && k < s->cells; k++) {
-		const struct sweep_cell *cell = &s->cell[k];
+	for (size_t k = 0; rc == 0 && k < lines(s); k++) {
+		struct line l = line_at(s, k);
 
-		rc = buf_fmt(out, "%s\t%.0f\t%u", trace_mode_name(cell->conf.mode), cell->conf.chips,
-			cell->conf.learners);
+		rc = buf_fmt(out, "%s\t%.0f\t%u", l.mode, l.chips, l.learners);
 		for (size_t i = 0; rc == 0 && i < COLUMNS; i++) {
-			struct value v = value_of(s, cell, &columns[i]);
+			struct value v = value_of(s, l.cell, &columns[i]);
 
 			rc = buf_str(out, "\t");
 			if (rc == 0)
@@ -242,13 +272,13 @@ static int print_tsv(const struct sweep *s, struct buf *out)
 	return rc;
 }
 
-static int json_cell(const struct sweep *s, const struct sweep_cell *cell, struct buf *out)
+static int json_line(const struct sweep *s, const struct line *l, struct buf *out)
 {
-	int rc = buf_fmt(out, "{\"mode\":\"%s\",\"chips\":%.0f,\"learners\":%u,\"seeds\":%u",
-		trace_mode_name(cell->conf.mode), cell->conf.chips, cell->conf.learners, s->seeds);
+	int rc = buf_fmt(out, "{\"mode\":\"%s\",\"chips\":%.0f,\"learners\":%u,\"seeds\":%u", l->mode, l->chips,
+		l->learners, l->cell ? s->seeds : 0);
 
 	for (size_t i = 0; rc == 0 && i < COLUMNS; i++) {
-		struct value v = value_of(s, cell, &columns[i]);
+		struct value v = value_of(s, l->cell, &columns[i]);
 
 		rc = buf_fmt(out, ",\"%s\":", columns[i].key);
 		if (rc == 0)
@@ -265,8 +295,11 @@ static int print_json(const struct sweep *s, struct buf *out)
 {
 	int rc = 0;
 
-	for (size_t k = 0; rc == 0 && k < s->cells; k++)
-		rc = json_cell(s, &s->cell[k], out);
+	for (size_t k = 0; rc == 0 && k < lines(s); k++) {
+		struct line l = line_at(s, k);
+
+		rc = json_line(s, &l, out);
+	}
 	return rc;
 }
 

@@ -129,3 +129,56 @@ refused() {
 	done
 	dl-chaos sim -h | awk 'length() > 80 { print; bad = 1 } END { exit bad }'
 }
+
+# ---- like a real run ----
+
+small_run() {
+	# steps of some milliseconds, so that the syncer can keep up with them
+	printf '%s\n' 'd_model 64' 'layers 2' 'heads 2' 'ff 128' 'context 64' 'batch 4' >small.conf
+	corpus 30000 >text.txt
+	timeout 120 dl-run -q -m 2 -j 1 --corpus text.txt -c small.conf -P 2 -H 8 --target-steps 250 run >/dev/null
+}
+
+@test "a real run is fitted, and simulated with another quorum, more learners, or fewer" {
+	small_run
+	run -0 --separate-stderr dl-chaos sim --like run -v
+	expect_no_stderr
+	expect_stdout_like '^LEARNER +STEP +SPEED +FAILURES +AWAY
+learner-[01] +[0-9.]+ s +[0-9.]+ +0 +0.0 s
+learner-[01] .*
+spread of steps [0-9.]+, latency [0-9.]+ s, merge [0-9.]+ s
+
+MODE .*
+measured  +2  2  .*
+decoupled  +2  2 '
+	run -0 --separate-stderr dl-chaos sim --like run -m 2,8 -K 2 --for 1m --tsv
+	[ "${#lines[@]}" -eq 4 ]
+	[[ ${lines[3]} == decoupled$'\t'8$'\t'8$'\t'* ]]
+	run -0 --separate-stderr dl-chaos sim --like run --without learner-1 --trace trace --json
+	expect_stdout_like '"mode":"measured","chips":[12],"learners":[12],"seeds":0,.*
+.*"mode":"decoupled","chips":1,"learners":1,'
+	[ -s trace ]
+	refused "no learner of the run is called 'learner-7'" --like run --without learner-7
+	refused "no learner that was there all the time is left" --like run --without learner-0,learner-1
+	refused "the quorum is 1 to the number of learners, 1; not 2" --like run --without learner-1 -K 2
+	refused "not --chips" --like run --chips 8
+	dl-key gen -o stranger
+	mkdir nobody
+	run --separate-stderr env DL_KEY=stranger.key DL_TRUST=nobody dl-chaos sim --like run
+	expect_status 3
+	expect_stderr_line "not trusted"
+}
+
+@test "a run that tells nothing is status 1, and what is none, too" {
+	refused "--without, --key and --trust go with --like" --without a
+	printf '%s\n' 'd_model 16' 'layers 1' 'heads 2' 'ff 32' 'context 32' 'batch 4' >small.conf
+	dl-init -r run -c small.conf -P 2
+	run --separate-stderr dl-chaos sim --like run
+	expect_status 1
+	expect_stdout ""
+	expect_stderr_line "^dl-chaos: run: .*nothing to fit"
+	mkdir empty
+	run --separate-stderr dl-chaos sim --like empty
+	expect_status 1
+	expect_stderr_line "^dl-chaos: empty"
+}

@@ -1,0 +1,248 @@
+/* A run that was simulated is written down as a tape; what is fitted to that is what was simulated. */
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "chaos/like.h"
+#include "io/fd.h"
+#include "unit.h"
+
+#define RUN "00112233445566778899aabbccddeeff"
+#define LEARNERS 4
+
+static char home[] = "/tmp/unit-like.XXXXXX";
+
+/* ---- a trace as a tape ---- */
+
+struct scribe {
+	struct tape *tape;
+	struct manifest *m;
+	unsigned incarnation[LEARNERS];
+	double trained[LEARNERS];
+};
+
+static void put_learner(struct scribe *s, const char *key, unsigned i)
+{
+	char name[32];
+
+	snprintf(name, sizeof name, "learner-%u", i);
+	tape_put(s->tape, key, name);
+}
+
+static void put_fragment(struct scribe *s, unsigned f)
+{
+	char name[32];
+
+	snprintf(name, sizeof name, "f%03u", f);
+	tape_put(s->tape, "fragment", name);
+}
+
+static void put_answers(struct scribe *s, const struct trace_event *e)
+{
+	struct buf text = BUF_INIT;
+
+	for (size_t k = 0; k < e->n; k++) {
+		struct tape_answer a = { .share = 1, .norm = 1 };
+
+		snprintf(a.learner, sizeof a.learner, "learner-%u", e->who[k]);
+		CHECK(tape_answer_add(&text, &a) == 0);
+	}
+	tape_put(s->tape, "answers", text.data);
+	buf_release(&text);
+}
+
+static void put_round(struct scribe *s, const struct trace_event *e, const char *kind)
+{
+	tape_begin(s->tape, e->at, kind);
+	tape_put_u64(s->tape, "round", e->round);
+	put_fragment(s, e->fragment);
+}
+
+static void write_line(struct scribe *s, const struct trace_event *e)
+{
+	switch (e->kind) {
+	case TRACE_JOIN:
+	case TRACE_BACK:
+		tape_begin(s->tape, e->at, e->kind == TRACE_JOIN ? "join" : "back");
+		put_learner(s, "learner", e->learner);
+		tape_put_u64(s->tape, "incarnation", ++s->incarnation[e->learner]);
+		break;
+	case TRACE_STEP:
+		s->trained[e->learner] += 100;
+		return;
+	case TRACE_CALL:
+		put_round(s, e, "call");
+		break;
+	case TRACE_ANSWER:
+		put_round(s, e, "answer");
+		put_learner(s, "learner", e->learner);
+		tape_put_u64(s->tape, "incarnation", s->incarnation[e->learner]);
+		tape_put_u64(s->tape, "steps", e->steps);
+		tape_put_u64(s->tape, "tokens", 100 * e->steps);
+		tape_put_f64(s->tape, "trained", s->trained[e->learner]);
+		break;
+	case TRACE_MERGE:
+		put_round(s, e, "merge");
+		tape_put_f64(s->tape, "xi_sync", 0.25);
+		put_answers(s, e);
+		break;
+	default:
+		return;
+	}
+	CHECK(tape_end(s->tape, false) == 0);
+}
+
+static void write_tape(struct scribe *s, const struct sim_conf *c, struct sim_result *r)
+{
+	struct trace_writer *w;
+	struct trace_reader *t;
+	struct trace_event e;
+	struct trace_head h;
+	digest start;
+	int fd;
+
+	sim_conf_head(c, &h);
+	CHECK(fd_temporary(&fd) == 0 && trace_create(&w, fd, &h) == 0);
+	CHECK(sim_run(c, w, r) == 0 && trace_finish(w) == 0);
+	trace_discard(w);
+	CHECK(lseek(fd, 0, SEEK_SET) == 0);
+	tape_start(&start, RUN);
+	CHECK(tape_open(&s->tape, RUN, 1, 0, &start) == 0);
+	tape_begin(s->tape, 0, "epoch");
+	tape_put_u64(s->tape, "epoch", 1);
+	tape_put_u64(s->tape, "after", 0);
+	tape_put_id(s->tape, "hash", &start);
+	CHECK(tape_end(s->tape, false) == 0);
+	CHECK(trace_open(&t, fd) == 0);
+	while (trace_next(t, &e) > 0)
+		write_line(s, &e);
+	trace_close(t);
+	tape_close(s->tape);
+	close(fd);
+}
+
+static int fit(struct like *l, const struct manifest *m)
+{
+	struct tape_reader *t;
+	int rc;
+
+	CHECK(tape_read_open(&t, RUN, 1) == 0);
+	rc = like_read(l, m, t);
+	tape_read_close(t);
+	return rc;
+}
+
+static void begin(struct manifest *m, struct sim_conf *c)
+{
+	manifest_defaults(m);
+	m->fragments = 6;
+	sim_conf_defaults(c);
+	c->chips = c->learners = LEARNERS;
+	c->slice = 1;
+	c->fragments = 6;
+	c->fresh = true;
+	c->scale_up = 0;
+	c->step = 0.5;
+	c->spread = 0.05;
+	c->length = 4000;
+	c->tokens = 100 * LEARNERS;
+	c->params = 1000;
+	CHECK(chdir(home) == 0);
+}
+
+static void end(struct like *l)
+{
+	like_release(l);
+	CHECK(unlink("syncer/tape.1") == 0 && rmdir("syncer") == 0);
+}
+
+/* ---- tests ---- */
+
+static void speeds_failures_and_rounds_come_back(void)
+{
+	static const double speed[] = { 1, 0.8, 1, 0.5 };
+	struct manifest m = { .fragments = 0 };
+	struct scribe s = { .m = &m };
+	struct sim_result r;
+	struct sim_conf c;
+	struct buf text = BUF_INIT;
+	struct like l;
+
+	begin(&m, &c);
+	c.speed = speed;
+	c.speeds = LEARNERS;
+	c.mtbi = 200;
+	c.repair_low = 2;
+	c.repair_high = 6;
+	write_tape(&s, &c, &r);
+	CHECK(fit(&l, &m) == 0);
+	CHECK(l.learners == LEARNERS && l.conf.learners == LEARNERS && l.conf.chips == LEARNERS && !l.conf.joins);
+	CHECK_NEAR(l.conf.step, 0.5, 0.02);
+	for (unsigned i = 0; i < LEARNERS; i++)
+		CHECK_NEAR(l.speed[i], speed[i], 0.03);
+	CHECK_NEAR(l.measured.failures, r.failures, 0.02);
+	CHECK(l.conf.mtbi > 150 && l.conf.mtbi < 270); /* of 80 failures: 11 % is one standard error */
+	CHECK_NEAR((l.conf.repair_low + l.conf.repair_high) / 2, 4, 0.25);
+	CHECK_NEAR(l.measured.merges, r.merges, 0);
+	CHECK_NEAR(l.measured.answers, r.answers, 1e-9);
+	CHECK_NEAR(l.measured.merged, r.merged, 0.001);
+	CHECK_NEAR(l.measured.goodput, r.goodput, 0.02);
+	CHECK_NEAR(l.measured.uptime, r.uptime, 0.01);
+	CHECK_NEAR(l.conf.merge, 0.25, 1e-6);
+	CHECK(l.conf.tokens == 100 * LEARNERS && l.conf.interval == m.interval && l.conf.quorum == 1);
+	CHECK(like_text(&l, &text) == 0 && strstr(text.data, "learner-3"));
+	CHECK(like_without(&l, "learner-3") == 0);
+	CHECK(l.conf.learners == 3 && l.conf.chips == 3 && l.conf.tokens == 300 && l.conf.speeds == 3);
+	CHECK(like_without(&l, "learner-3") == ERR_USAGE);
+	CHECK(like_without(&l, "learner-0,learner-1,learner-2") == ERR_USAGE);
+	buf_release(&text);
+	end(&l);
+}
+
+static void who_came_late_joins(void)
+{
+	struct manifest m = { .fragments = 0 };
+	struct scribe s = { .m = &m };
+	struct sim_result r;
+	struct sim_conf c;
+	struct like l;
+
+	begin(&m, &c);
+	c.learners = 3;
+	c.chips = 3;
+	c.mtbi = HUGE_VAL;
+	CHECK(sim_conf_join(&c, "1@2000") == 0);
+	write_tape(&s, &c, &r);
+	CHECK(fit(&l, &m) == 0);
+	CHECK(l.conf.learners == 3 && l.conf.joins == 1 && l.conf.mtbi == HUGE_VAL);
+	CHECK_NEAR(l.conf.join[0].from, 2000, 0.001);
+	CHECK(l.measured.failures == 0);
+	CHECK_NEAR(l.measured.goodput, 1, 0.02);
+	end(&l);
+}
+
+static void a_tape_that_tells_too_little_is_refused(void)
+{
+	struct manifest m = { .fragments = 0 };
+	struct scribe s = { .m = &m };
+	struct sim_result r;
+	struct sim_conf c;
+	struct like l;
+
+	begin(&m, &c);
+	c.length = 0.4; /* no step is done */
+	write_tape(&s, &c, &r);
+	CHECK(fit(&l, &m) == ERR_DATA);
+	CHECK_SAYS("nothing to fit");
+	end(&l);
+}
+
+int main(void)
+{
+	CHECK(mkdtemp(home) != NULL);
+	speeds_failures_and_rounds_come_back();
+	who_came_late_joins();
+	a_tape_that_tells_too_little_is_refused();
+	CHECK(chdir("/") == 0 && rmdir(home) == 0);
+	return unit_done("like");
+}
