@@ -47,7 +47,7 @@ man_page := $(wildcard man/*.[157])
 all: $(archive) $(bin_exe)
 
 # The model's arithmetic is vectorised and may fuse products with sums; NaN and infinity keep their meaning.
-fast_src := $(addprefix math/,layer attention moe adamw gemm)
+fast_src := $(addprefix math/,layer attention moe adamw muon gemm)
 $(fast_src:%=$(BUILD)/lib/%.o) $(fast_src:%=$(BUILD)/double/%.o): \
 	FAST = -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
 # That of a merge is only vectorised.

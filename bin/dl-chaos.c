@@ -399,7 +399,7 @@ static int play_open_checkpoint(struct playing *w, const char *path)
 		return rc;
 	if ((rc = checkpoint_open(&w->c, w->ckpt)) < 0)
 		return rc;
-	if ((rc = trainer_override(&w->c.train, po.batch, po.context, po.lr)) < 0)
+	if ((rc = trainer_override(&w->c.train, po.batch, po.context, po.lr, NULL)) < 0)
 		return rc;
 	return checkpoint_load(&w->model, &w->c, w->ckpt, false, NULL);
 }

@@ -180,8 +180,10 @@ static const char *remark(const char *key)
 		{ "beta1", "of AdamW" },
 		{ "beta2", "of AdamW" },
 		{ "eps", "of AdamW" },
-		{ "weight_decay", "of AdamW, for matrices only" },
+		{ "weight_decay", "for matrices only" },
 		{ "clip", "longest gradient; 0: do not clip" },
+		{ "optimizer", "adamw, or muon for the matrices of layers" },
+		{ "muon_momentum", "of muon" },
 		{ "batch", "samples a step" },
 	};
 
@@ -193,7 +195,7 @@ static const char *remark(const char *key)
 
 static int print_conf(const struct plan *p)
 {
-	const int width = p->model.experts ? 20 : 12;
+	const int width = p->model.experts ? 20 : 13;
 	struct conf conf = { 0 };
 	int rc = model_conf_write(&p->model, &conf);
 

@@ -32,6 +32,8 @@ static struct {
 	const char *ckpt, *shard, *out; /* out NULL: standard output */
 	const char *encoding, *key, *trust;
 	const char *run, *adopt; /* run NULL: a filter */
+	const char *optimizer;
+	enum optimizer_kind kind; /* that is it */
 	uint64_t threads, max_stale;
 	bool quiet, verbose;
 } o = {
@@ -53,6 +55,8 @@ static const struct opt table[] = {
 		.min = 1, .max = 1024 },
 	{ 0, "lr", OPT_F64, &o.learner.lr, "X", "peak learning rate (the checkpoint's)",
 		.min = 1e-12, .max = 1000 },
+	{ 0, "optimizer", OPT_TEXT, &o.optimizer, "NAME",
+		"adamw, or muon for the matrices of layers (the checkpoint's)" },
 	{ 0, "for", OPT_SECONDS, &o.learner.seconds, "TIME",
 		"stop after this time, as 90s, 9m or 1.5h" },
 	{ 'i', "id", OPT_TEXT, &o.learner.name, "NAME",
@@ -77,12 +81,12 @@ static const struct opt table[] = {
 	OPT_END
 };
 static const char *const synopsis[] = {
-	"dl-learn -n STEPS -d SHARD [-s STATE] [-B N] [-T N] [-j N] [--lr X] [--for TIME] "
-		"[-i NAME] [-e ENC] [-o FILE] [--save-every TIME] [--metrics FILE] [-k FILE] "
+	"dl-learn -n STEPS -d SHARD [-s STATE] [-B N] [-T N] [-j N] [--lr X] [--optimizer NAME] "
+		"[--for TIME] [-i NAME] [-e ENC] [-o FILE] [--save-every TIME] [--metrics FILE] [-k FILE] "
 		"[--trust PATH] [CKPT] > DELTA",
 	"dl-learn --for TIME -d SHARD ... [CKPT] > DELTA",
-	"dl-learn -r RUN -d SHARD [-i NAME] [-n STEPS] [-B N] [-T N] [-j N] [--lr X] [--for TIME] "
-		"[--adopt RULE] [-e ENC] [--max-stale N] [--save-every TIME] [--metrics FILE] "
+	"dl-learn -r RUN -d SHARD [-i NAME] [-n STEPS] [-B N] [-T N] [-j N] [--lr X] [--optimizer NAME] "
+		"[--for TIME] [--adopt RULE] [-e ENC] [--max-stale N] [--save-every TIME] [--metrics FILE] "
 		"[-k FILE] [--trust PATH]",
 	NULL
 };
@@ -112,6 +116,16 @@ static int parse_encoding(void)
 
 	if (encoding_parse(text, &o.learner.encoding) < 0 || o.learner.encoding == ENC_PLAIN)
 		return err_set(ERR_USAGE, "option --encoding: '%s' is not f32r, f32 or bf16", text);
+	return 0;
+}
+
+static int parse_optimizer(void)
+{
+	if (!o.optimizer)
+		return 0;
+	o.learner.optimizer = &o.kind;
+	if (optimizer_parse(o.optimizer, &o.kind) < 0)
+		return err_set(ERR_USAGE, "option --optimizer: %s", err_text());
 	return 0;
 }
 
@@ -157,7 +171,7 @@ static int check_options(char **words, int n)
 		c->steps = UINT64_MAX;
 	if (o.out && strcmp(o.out, "-") == 0)
 		o.out = NULL;
-	return parse_encoding();
+	return parse_optimizer() < 0 ? ERR_USAGE : parse_encoding();
 }
 
 /* A file to be written, under whatever name, is none of the others. */
@@ -273,7 +287,8 @@ static int member_conf(struct learner_run_conf *c)
 	int rc;
 
 	*c = (struct learner_run_conf){ .name = f->name, .steps = f->steps, .seconds = f->seconds,
-		.batch = f->batch, .context = f->context, .lr = f->lr, .encoded = o.encoding,
+		.batch = f->batch, .context = f->context, .lr = f->lr,
+		.optimizer = f->optimizer, .encoded = o.encoding,
 		.encoding = f->encoding, .adopting = o.adopt, .max_stale = o.max_stale,
 		.save_every = f->save_every, .stop = f->stop };
 	rc = o.adopt ? adopt_parse(o.adopt, &c->adopt) : 0;

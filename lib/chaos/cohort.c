@@ -157,18 +157,6 @@ static const struct cohort_learner *donor(const struct cohort *c, unsigned learn
 	return best;
 }
 
-static void take_moments(struct trainer *t, const struct trainer *from)
-{
-	if (from) {
-		memcpy(t->m, from->m, t->size * sizeof *t->m);
-		memcpy(t->v, from->v, t->size * sizeof *t->v);
-	} else {
-		memset(t->m, 0, t->size * sizeof *t->m);
-		memset(t->v, 0, t->size * sizeof *t->v);
-	}
-	t->updates = from ? from->updates : 0;
-}
-
 void cohort_join(struct cohort *c, unsigned learner, const struct versions *v)
 {
 	struct cohort_learner *l = &c->learner[learner];
@@ -180,7 +168,7 @@ void cohort_join(struct cohort *c, unsigned learner, const struct versions *v)
 
 		replica_load(&l->replica, p, &version, value, false);
 	}
-	take_moments(&l->trainer, from ? &from->trainer : NULL);
+	optimizer_take(&l->trainer.optimizer, from ? &from->trainer.optimizer : NULL);
 	l->there = true;
 	l->back = false;
 }

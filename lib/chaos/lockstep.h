@@ -1,6 +1,6 @@
 /*
  * lockstep - one learner whose batch is spread over several shards: at each step the gradients of all parts
- * are averaged, and one update of AdamW is made. What data-parallel training does, and what a learner with a
+ * are averaged, and one update of the optimizer is made. What data-parallel training does, and what a learner with a
  * batch as many times larger does, but for the order in which gradients are summed.
  *
  * Part i draws from its own shard, as a learner of its name would; parts of one shard draw from it in turn,

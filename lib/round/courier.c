@@ -100,7 +100,7 @@ static int open_buffers(struct courier *c, const struct tensors *layout)
 	c->tidied_version = calloc(n, sizeof *c->tidied_version);
 	if (!c->not_before || !c->tidied || !c->tidied_version)
 		return err_nomem();
-	if ((rc = desk_open(&c->desk, c->cut, layout)) < 0)
+	if ((rc = desk_open(&c->desk, c->cut, layout, c->conf.optimizer)) < 0)
 		return rc;
 	if ((rc = beat_init(&c->mine, n)) < 0)
 		return rc;

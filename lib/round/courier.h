@@ -29,6 +29,7 @@ struct courier_conf {
 	struct meta about;      /* what its files say of it: run, model, seed, label, learner, shard, context */
 	uint64_t incarnation;
 	enum encoding encoding; /* of deltas */
+	enum optimizer_kind optimizer;
 	struct metrics *metrics; /* the caller's; rows left at the desk go there */
 };
 

@@ -19,7 +19,8 @@ static int open_slots(struct desk *d, const struct fragments *cut)
 	return 0;
 }
 
-int desk_open(struct desk *d, const struct fragments *cut, const struct tensors *layout)
+int desk_open(struct desk *d, const struct fragments *cut, const struct tensors *layout,
+	enum optimizer_kind optimizer)
 {
 	int rc;
 
@@ -30,7 +31,7 @@ int desk_open(struct desk *d, const struct fragments *cut, const struct tensors 
 		return err_nomem();
 	if ((rc = beat_init(&d->beat, cut->n)) < 0)
 		return rc;
-	if ((rc = run_state_init(&d->state, cut->n, layout)) < 0)
+	if ((rc = run_state_init(&d->state, cut->n, layout, optimizer)) < 0)
 		return rc;
 	return open_slots(d, cut);
 }
@@ -119,34 +120,42 @@ bool desk_exchange(struct desk *d, struct replica *r, const char *learner, uint6
 
 struct copy {
 	const struct moments *to, *from;
-	uint64_t n;
+	uint64_t n, v; /* of m and p, of v */
 	int parts;
 };
+
+static void copy_share(float *to, const float *from, uint64_t n, int i, int parts)
+{
+	const uint64_t at = n * (uint64_t)i / (uint64_t)parts;
+	const uint64_t end = n * (uint64_t)(i + 1) / (uint64_t)parts;
+
+	memcpy(to + at, from + at, (end - at) * sizeof(float));
+}
 
 static int copy_part(void *ctx, int i, int thread)
 {
 	const struct copy *c = ctx;
-	uint64_t at = c->n * (uint64_t)i / (uint64_t)c->parts;
-	size_t bytes = (c->n * (uint64_t)(i + 1) / (uint64_t)c->parts - at) * sizeof(float);
 
 	(void)thread;
-	memcpy(c->to->m + at, c->from->m + at, bytes);
-	memcpy(c->to->v + at, c->from->v + at, bytes);
-	memcpy(c->to->p + at, c->from->p + at, bytes);
+	copy_share(c->to->m, c->from->m, c->n, i, c->parts);
+	copy_share(c->to->v, c->from->v, c->v, i, c->parts);
+	copy_share(c->to->p, c->from->p, c->n, i, c->parts);
 	return 0;
 }
 
 bool desk_post_state(struct desk *d, const struct replica *r, const struct trainer *t)
 {
-	const struct moments from = { t->m, t->v, t->params };
-	struct copy c = { &d->state.values, &from, t->size, pool_threads(t->pool) };
+	const struct optimizer *o = &t->optimizer;
+	const struct moments from = { o->kind, o->m, o->v, t->params };
+	struct copy c = { &d->state.values, &from, t->size, optimizer_size_v(o->kind, t->layout),
+		pool_threads(t->pool) };
 
 	if (d->saving != DESK_NONE || pool_run(t->pool, copy_part, &c, c.parts) < 0)
 		return false;
 	replica_beat(r, &d->state.books);
 	for (unsigned p = 0; p < d->cut->n; p++)
 		d->state.base[p] = r->part[p].base.id;
-	d->state.updates = t->updates;
+	d->state.updates = o->updates;
 	d->state.cursor = t->feed.cursor;
 	d->saving = DESK_POSTED;
 	return true;

@@ -71,7 +71,8 @@ struct desk {
 	size_t rows;
 };
 
-int desk_open(struct desk *d, const struct fragments *cut, const struct tensors *layout) ERR_MUST;
+int desk_open(struct desk *d, const struct fragments *cut, const struct tensors *layout,
+	enum optimizer_kind optimizer) ERR_MUST;
 void desk_close(struct desk *d); /* also after a failed desk_open */
 
 /* ---- the training thread, at a boundary ---- */

@@ -55,7 +55,8 @@ static int load_model(struct learner *l, struct frame_reader *r)
 
 	if ((rc = checkpoint_open(&l->ckpt, r)) < 0)
 		return rc;
-	if ((rc = trainer_override(&l->ckpt.train, c->batch, c->context, c->lr)) < 0)
+	if ((rc = trainer_override(&l->ckpt.train, c->batch, c->context, c->lr,
+		     c->optimizer)) < 0)
 		return rc;
 	if ((rc = checkpoint_load(&l->model, &l->ckpt, r, true, l->pool)) < 0)
 		return rc;
@@ -118,7 +119,7 @@ static void tell_start(const struct learner *l)
 static int open_state(struct learner *l, const char *name, const struct trust *trust)
 {
 	const struct trainer *t = &l->trainer;
-	const struct moments values = { t->m, t->v, t->params };
+	const struct moments values = { t->optimizer.kind, t->optimizer.m, t->optimizer.v, t->params };
 	struct meta begin;
 	int rc;
 
@@ -128,7 +129,7 @@ static int open_state(struct learner *l, const char *name, const struct trust *t
 	if (rc < 0)
 		return rc;
 	l->trainer.feed.cursor = l->state.meta.cursor;
-	l->trainer.updates = l->state.updates;
+	l->trainer.optimizer.updates = l->state.updates;
 	return 0;
 }
 
@@ -210,7 +211,7 @@ static void count_step(struct learner *l, double loss)
 	m->steps++;
 	m->tokens += tokens;
 	m->cursor = l->trainer.feed.cursor;
-	l->state.updates = l->trainer.updates;
+	l->state.updates = l->trainer.optimizer.updates;
 	l->steps_now++;
 	l->tokens_now += tokens;
 	l->unsaved = true;

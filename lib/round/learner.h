@@ -1,5 +1,5 @@
 /*
- * learner - the inner loop: from a checkpoint, some steps of AdamW on a shard, to a delta.
+ * learner - the inner loop: from a checkpoint, some steps on a shard, to a delta.
  *
  *     learner_open     checkpoint, shard and state into memory
  *     learner_train    steps, with the state saved every so often
@@ -27,6 +27,7 @@
 #include "form/key.h"
 #include "form/shard.h"
 #include "form/trust.h"
+#include "math/optimizer.h"
 #include "round/spmd.h"
 
 struct learner_conf {
@@ -35,6 +36,7 @@ struct learner_conf {
 	double seconds;         /* time limit, from learner_open; 0: none */
 	uint64_t batch, context; /* 0: the checkpoint's */
 	double lr;              /* peak rate; 0: the checkpoint's */
+	const enum optimizer_kind *optimizer; /* NULL: the checkpoint's */
 	const char *state;      /* path of the state; NULL: none is kept; a missing file: fresh */
 	double save_every;      /* seconds between saves of the state under way */
 	enum encoding encoding; /* of the delta: f32r (exact), f32, bf16 */

@@ -99,7 +99,7 @@ static int open_training(struct learner_run *l, struct shard *shard)
 	const struct learner_run_conf *c = &l->conf;
 	int rc;
 
-	if ((rc = trainer_override(&train, c->batch, c->context, c->lr)) < 0)
+	if ((rc = trainer_override(&train, c->batch, c->context, c->lr, c->optimizer)) < 0)
 		return rc;
 	if (train.context > l->manifest.model.context)
 		return err_set(ERR_USAGE,
@@ -117,7 +117,8 @@ static int open_courier(struct learner_run *l)
 {
 	const struct learner_run_conf *c = &l->conf;
 	const struct courier_conf conf = { .about = l->about, .incarnation = 1,
-		.encoding = c->encoded ? c->encoding : l->manifest.delta, .metrics = &l->trainer.metrics };
+		.encoding = c->encoded ? c->encoding : l->manifest.delta, .metrics = &l->trainer.metrics,
+		.optimizer = l->trainer.optimizer.kind };
 	const struct adopt_rule *rule = c->adopting ? &c->adopt : &l->manifest.adopt;
 	int rc;
 
@@ -135,13 +136,14 @@ static int open_courier(struct learner_run *l)
 static void take_values(struct learner_run *l)
 {
 	const struct run_state *s = &courier_desk(l->courier)->state;
+	struct optimizer *o = &l->trainer.optimizer;
 	size_t bytes = l->trainer.size * sizeof(float);
 
-	memcpy(l->trainer.m, s->values.m, bytes);
-	memcpy(l->trainer.v, s->values.v, bytes);
+	memcpy(o->m, s->values.m, bytes);
+	memcpy(o->v, s->values.v, optimizer_size_v(o->kind, o->layout) * sizeof(float));
 	if (l->past.whole)
 		memcpy(l->trainer.params, s->values.p, bytes);
-	l->trainer.updates = s->updates;
+	o->updates = s->updates;
 }
 
 static void take_books(struct learner_run *l)

@@ -33,6 +33,7 @@ struct learner_run_conf {
 	double seconds;         /* time limit, from learner_run_open; 0: none */
 	uint64_t batch, context; /* 0: the run's */
 	double lr;              /* 0: the run's */
+	const enum optimizer_kind *optimizer; /* NULL: the run's */
 	bool encoded;           /* encoding counts; else the run's */
 	enum encoding encoding; /* of deltas */
 	bool adopting;          /* adopt counts; else the run's */

@@ -85,7 +85,7 @@ static int read_file(struct learner_state *s, int fd, struct pool *pool)
 	if (rc == 0)
 		rc = check_owner(&have, &s->meta);
 	if (rc == 0)
-		rc = moments_check(h, s->layout);
+		rc = moments_check(h, s->layout, s->values.optimizer);
 	if (rc == 0)
 		rc = read_counters(s, &have, h);
 	if (rc < 0)
@@ -150,7 +150,7 @@ static int write_header(const struct learner_state *s, struct header *h)
 		return rc;
 	if ((rc = conf_set_f64(&h->keys, "loss_sum", s->loss_sum)) < 0)
 		return rc;
-	return moments_table(&h->tensors, s->layout);
+	return moments_header(h, s->layout, s->values.optimizer);
 }
 
 static int write_file(const struct learner_state *s, int fd, digest *id,

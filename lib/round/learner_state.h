@@ -1,7 +1,7 @@
 /*
  * learner_state - what a learner keeps from call to call, and across its own death.
  *
- * AdamW moments and their step count, the place in the data, and how far it has come from its
+ * Moments of the optimizer and their step count, the place in the data, and how far it has come from its
  * base: parameters, steps, tokens and running losses. One sealed file of kind state, see
  * dl-state(5). A state whose base is the checkpoint at hand goes on where it stopped; for another
  * base only moments and place are kept.
@@ -25,7 +25,7 @@
 
 struct learner_state {
 	struct meta meta;       /* kind state; steps, tokens and losses since meta.base */
-	uint64_t updates;       /* AdamW steps in all: its bias correction */
+	uint64_t updates;       /* steps of the optimizer in all */
 	double loss_sum;        /* over meta.steps */
 	struct moments values;  /* flat in the order of layout; the caller's */
 
@@ -43,8 +43,8 @@ struct learner_state {
  * parameters of its base, and gets the moments of the file at `path`, and the parameters reached so far
  * when that started from the same base. A missing file is a fresh start. The place in the data, too, is
  * that of `begin` unless the file is of the same shard and context.
- * ERR_BUSY while another process uses the file; ERR_DATA for a state of another run, model or
- * learner. After an error, too, learner_state_close.
+ * ERR_BUSY while another process uses the file; ERR_DATA for a state of another run, model,
+ * learner or optimizer. After an error, too, learner_state_close.
  */
 int learner_state_open(struct learner_state *s, const char *path, const struct meta *begin,
 	const struct tensors *layout, const struct moments *values, const struct trust *trust,

@@ -259,7 +259,8 @@ static bool is_name(void *ctx, const char *name)
 static int try_donors(struct run_state *s, char *from, struct donor *v, size_t n, const struct meta *about,
 	const struct trust *learners, struct pool *pool, struct say *say)
 {
-	uint64_t size = tensors_total(s->layout);
+	const uint64_t size = tensors_total(s->layout);
+	const uint64_t size_v = optimizer_size_v(s->values.optimizer, s->layout);
 	struct moments all = s->values;
 	char path[RUNDIR_PATH];
 	int rc = 0;
@@ -278,7 +279,7 @@ static int try_donors(struct run_state *s, char *from, struct donor *v, size_t n
 	if (rc == 1)
 		return 1;
 	memset(s->values.m, 0, size * sizeof(float));
-	memset(s->values.v, 0, size * sizeof(float));
+	memset(s->values.v, 0, size_v * sizeof(float));
 	s->updates = 0;
 	return 0;
 }
@@ -300,7 +301,7 @@ int revive_moments(struct run_state *s, char *from, const struct meta *about, co
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		v[good].name = names[i];
 		good += (size_t)run_state_look(rundir_state(path, names[i]), about, s->layout,
-			learners, &v[good].step);
+			s->values.optimizer, learners, &v[good].step);
 	}
 	if (rc == 0)
 		rc = try_donors(s, from, v, good, about, learners, pool, say);

@@ -10,14 +10,16 @@
 #include "io/place.h"
 #include "round/rundir.h"
 
-int run_state_init(struct run_state *s, unsigned fragments, const struct tensors *layout)
+int run_state_init(struct run_state *s, unsigned fragments, const struct tensors *layout,
+	enum optimizer_kind optimizer)
 {
 	uint64_t n = tensors_total(layout);
 
 	*s = (struct run_state){ .layout = layout };
 	s->base = calloc(fragments, sizeof *s->base);
 	s->values.m = calloc(n, sizeof(float));
-	s->values.v = calloc(n, sizeof(float));
+	s->values.optimizer = optimizer;
+	s->values.v = calloc(optimizer_size_v(optimizer, layout) + 1, sizeof(float));
 	s->values.p = calloc(n, sizeof(float));
 	if (!s->base || !s->values.m || !s->values.v || !s->values.p)
 		return err_nomem();
@@ -72,7 +74,7 @@ static int write_header(const struct run_state *s, struct header *h, const struc
 		sig_hex(hex, s->base[p].b, SIG_DIGEST);
 		rc = conf_set(&h->keys, base_key(key, p), hex);
 	}
-	return rc == 0 ? moments_table(&h->tensors, s->layout) : rc;
+	return rc == 0 ? moments_header(h, s->layout, s->values.optimizer) : rc;
 }
 
 int run_state_write(const struct run_state *s, int fd, const struct meta *about,
@@ -104,7 +106,7 @@ static int same_word(const char *what, const char *have, const char *want)
 
 /* Is it a state of this run and model at all? */
 static int check_kind(const struct header *h, struct meta *m, const struct meta *about,
-	const struct tensors *layout)
+	const struct tensors *layout, enum optimizer_kind optimizer)
 {
 	int rc = meta_read(m, h);
 
@@ -114,7 +116,7 @@ static int check_kind(const struct header *h, struct meta *m, const struct meta 
 		rc = same_word("run", m->run, about->run);
 	if (rc == 0)
 		rc = same_word("model", m->model, about->model);
-	return rc == 0 ? moments_check(h, layout) : rc;
+	return rc == 0 ? moments_check(h, layout, optimizer) : rc;
 }
 
 static int check_owner(const struct frame_reader *r, const struct meta *m, const char *learner,
@@ -168,7 +170,7 @@ static int read_header(struct run_state *s, const struct frame_reader *r, const 
 {
 	const struct header *h = frame_header(r);
 	struct meta m;
-	int rc = check_kind(h, &m, about, s->layout);
+	int rc = check_kind(h, &m, about, s->layout, s->values.optimizer);
 
 	if (rc == 0)
 		rc = conf_u64(&h->keys, "updates", 0, UINT64_MAX, &s->updates);
@@ -203,7 +205,7 @@ int run_state_read(struct run_state *s, const char *path, const struct meta *abo
 }
 
 int run_state_look(const char *path, const struct meta *about, const struct tensors *layout,
-	const struct trust *trust, uint64_t *step)
+	enum optimizer_kind optimizer, const struct trust *trust, uint64_t *step)
 {
 	struct frame_reader *r = NULL;
 	struct meta m;
@@ -213,7 +215,7 @@ int run_state_look(const char *path, const struct meta *about, const struct tens
 	if (place_open(path, &fd) != 1)
 		return 0;
 	good = frame_open(&r, fd, path, trust, NULL) == 0 &&
-		check_kind(frame_header(r), &m, about, layout) == 0 && frame_seekable(r) == 0;
+		check_kind(frame_header(r), &m, about, layout, optimizer) == 0 && frame_seekable(r) == 0;
 	frame_reader_free(r);
 	close(fd);
 	if (good)

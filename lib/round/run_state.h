@@ -25,16 +25,17 @@
 struct run_state {
 	struct beat books;
 	digest *base;       /* (P) */
-	uint64_t updates;   /* AdamW's steps */
+	uint64_t updates;   /* the optimizer's steps */
 	uint64_t cursor;    /* of `shard` with samples of `context` tokens */
 	char shard[65];
 	uint64_t context;
-	struct moments values;        /* (N) each; owned */
+	struct moments values;        /* owned */
 	const struct tensors *layout; /* of the model; the caller's */
 };
 
 /* Everything zero. */
-int run_state_init(struct run_state *s, unsigned fragments, const struct tensors *layout) ERR_MUST;
+int run_state_init(struct run_state *s, unsigned fragments, const struct tensors *layout,
+	enum optimizer_kind optimizer) ERR_MUST;
 void run_state_release(struct run_state *s); /* also after a failed run_state_init */
 
 /* about: run, model and seed. */
@@ -50,8 +51,8 @@ int run_state_read(struct run_state *s, const char *path, const struct meta *abo
 	const struct sig_public *own, const struct trust *trust, struct pool *pool) ERR_MUST;
 
 /* What a file at `path` says, its end being verified and its values not: 1 and its global step, 0 when it is
- * none of this run and model, or damaged, or not there. */
+ * none of this run, model and optimizer, or damaged, or not there. */
 int run_state_look(const char *path, const struct meta *about, const struct tensors *layout,
-	const struct trust *trust, uint64_t *step);
+	enum optimizer_kind optimizer, const struct trust *trust, uint64_t *step);
 
 #endif

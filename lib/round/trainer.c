@@ -4,12 +4,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "math/adamw.h"
 #include "math/sched.h"
 
 #define BATCH_MAX (1 << 20) /* that of a configuration */
 
-int trainer_override(struct train_conf *t, uint64_t batch, uint64_t context, double lr)
+int trainer_override(struct train_conf *t, uint64_t batch, uint64_t context, double lr,
+	const enum optimizer_kind *optimizer)
 {
 	if (batch)
 		t->batch = batch;
@@ -17,6 +17,8 @@ int trainer_override(struct train_conf *t, uint64_t batch, uint64_t context, dou
 		t->context = context;
 	if (lr > 0)
 		t->sched.lr = lr;
+	if (optimizer)
+		t->optimizer = *optimizer;
 	if (t->batch > BATCH_MAX)
 		return err_set(ERR_USAGE, "a batch of %" PRIu64 " samples is larger than %d",
 			t->batch, BATCH_MAX);
@@ -26,16 +28,15 @@ int trainer_override(struct train_conf *t, uint64_t batch, uint64_t context, dou
 int trainer_open(struct trainer *t, struct model *model, const struct train_conf *train,
 	struct shard *shard, uint32_t vocab, uint64_t seed, const char *name, struct pool *pool)
 {
-	uint64_t n = model_size(model);
 	int rc;
 
 	*t = (struct trainer){ .train = *train, .model = model, .layout = model_tensors(model),
-		.size = n, .params = model_params(model), .pool = pool, .metrics = METRICS_INIT };
-	t->m = calloc(n, sizeof *t->m);
-	t->v = calloc(n, sizeof *t->v);
+		.size = model_size(model), .params = model_params(model), .pool = pool, .metrics = METRICS_INIT };
 	t->ids = malloc(train->batch * (train->context + 1) * sizeof *t->ids);
-	if (!t->m || !t->v || !t->ids)
+	if (!t->ids)
 		return err_nomem();
+	if ((rc = optimizer_open(&t->optimizer, train->optimizer, t->layout, pool)) < 0)
+		return rc;
 	rc = feed_init(&t->feed, shard, seed, name, train->context, vocab);
 	return rc < 0 ? err_at(rc, "%s", shard_name(shard)) : 0;
 }
@@ -49,10 +50,8 @@ int trainer_spread(struct trainer *t, struct spmd *s, const struct model_conf *c
 void trainer_close(struct trainer *t)
 {
 	metrics_close(&t->metrics);
-	free(t->m);
-	free(t->v);
+	optimizer_close(&t->optimizer);
 	free(t->ids);
-	t->m = t->v = NULL;
 	t->ids = NULL;
 }
 
@@ -91,8 +90,7 @@ int trainer_update(struct trainer *t, uint64_t step, struct metrics_row *row)
 		return rc;
 	row->lr = sched_rate(&t->train.sched, step);
 	scale = a->clip > 0 && row->grad_norm > a->clip ? a->clip / row->grad_norm : 1;
-	adamw_step(t->params, t->m, t->v, model_grads(t->model), t->layout, a, row->lr, scale, ++t->updates,
-		t->pool);
+	optimizer_step(&t->optimizer, t->params, model_grads(t->model), a, t->train.muon_momentum, row->lr, scale);
 	return 0;
 }
 

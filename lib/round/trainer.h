@@ -1,9 +1,9 @@
 /*
- * trainer - one inner step: a batch of the learner's data forward and backward, clipping, AdamW.
+ * trainer - one inner step: a batch of the learner's data forward and backward, clipping, AdamW or Muon.
  *
  * What any kind of learner does between two boundaries: dl-learn as a filter, a learner of a run directory,
  * and learners in virtual time. It knows nothing of bases, rounds or files but the shard it reads from.
- * Memory: p, g, m, v, 16 bytes a parameter and 4 more for each further thread of the pool; and
+ * Memory: p, g, m, v, 16 bytes a parameter (of those that Muon trains 12) and 4 more for each further thread of the pool; and
  * activations of one batch.
  */
 #ifndef TRAINER_H
@@ -25,8 +25,7 @@ struct trainer {
 	const struct tensors *layout; /* of the model */
 	uint64_t size;        /* N, parameters */
 	real *params;         /* (N) the model's own: what is trained */
-	real *m, *v;          /* (N) AdamW's moments; owned */
-	uint64_t updates;     /* AdamW's steps in all: its bias correction */
+	struct optimizer optimizer; /* moments and step count */
 	struct feed feed;     /* its cursor is the place in the data */
 	uint32_t *ids;        /* (B, T+1) */
 	struct metrics metrics;
@@ -36,8 +35,9 @@ struct trainer {
 };
 #define TRAINER_INIT { .metrics = METRICS_INIT }
 
-/* Batch size, tokens a sample and peak rate instead of the configuration's; 0 keeps each. */
-int trainer_override(struct train_conf *t, uint64_t batch, uint64_t context, double lr) ERR_MUST;
+/* Batch size, tokens a sample, peak rate and optimizer instead of the configuration's; 0 keeps each. */
+int trainer_override(struct train_conf *t, uint64_t batch, uint64_t context, double lr,
+	const enum optimizer_kind *optimizer) ERR_MUST;
 /*
  * Zero moments, position 0 in the data. The order of samples is that of (seed, name). model, shard and pool
  * stay the caller's, and are used until trainer_close; that is called after a failure, too.

@@ -203,7 +203,7 @@ rounds() {
 		"-n 1 -B 0" "-n 1 -B -4" "-n 1 -T 0" "-n 1 -j 0" "-n 1 -j 1e3" "-n 1 --lr 0" "-n 1 --lr -1" \
 		"-n 1 --lr 0.7abc" "-n 1 --lr 0,7" "-n 1 --lr nan" "-n 1 --lr inf" "-n 1 --lr 1e999" "-n 1 -e q4" \
 		"-n 1 -e raw" "-n 1 -e" "-n 1 -n 2" "-n 1 -i ../x" "-n 1 -i a/b" "-n 1 -i -rf" "-n 1 --save-every 0" \
-		"-n 1 -x" "-n 1 -r RUN" "-n 1 g0.ckpt"; do
+		"-n 1 --optimizer sgd" "-n 1 --optimizer" "-n 1 -x" "-n 1 -r RUN" "-n 1 g0.ckpt"; do
 		# shellcheck disable=SC2086 # words on purpose
 		run --separate-stderr dl-learn -d text.0.tok -o a.delta g0.ckpt $bad
 		[ "$status" -eq 2 ] || complain "for $bad"
@@ -229,6 +229,27 @@ rounds() {
 	expect_same d.delta want.delta
 	run -2 --separate-stderr dl-learn -n 1 -T 33 -d text.0.tok g0.ckpt
 	expect_stderr_line "^dl-learn: g0.ckpt: a context of 33 tokens is longer than the model's 32$"
+}
+
+@test "muon is an option, or a key of the configuration, and its state is its own" {
+	dl-learn -j 1 -n 6 --optimizer muon -d text.0.tok -s state -o a.delta g0.ckpt
+	dl-learn -j 1 -n 20 --optimizer muon -d text.0.tok -s state -o a.delta g0.ckpt
+	dl-learn -j 1 -n 20 --optimizer muon -d text.0.tok -o b.delta g0.ckpt
+	expect_same a.delta b.delta
+	expect_differ a.delta want.delta
+	dl-learn -j 1 -n 20 --optimizer adamw -d text.0.tok -o b.delta g0.ckpt
+	expect_same b.delta want.delta
+	run -1 --separate-stderr dl-learn -n 21 -d text.0.tok -s state -o c.delta g0.ckpt
+	expect_stderr_line "^dl-learn: state: has moments of muon, not of adamw \(--optimizer muon goes on with them\)$"
+	dl-show state >shown
+	grep -q '^  v.model.embed_tokens.weight ' shown
+	run ! grep '^  v.model.layers.*proj' shown
+	(cat small.conf && echo 'optimizer muon') >muon.conf
+	dl-init -c muon.conf --seed 3 >m0.ckpt
+	dl-learn -j 1 -n 6 -d text.0.tok -o a.delta m0.ckpt
+	dl-learn -j 1 -n 6 --optimizer muon -d text.0.tok -o b.delta m0.ckpt
+	expect_same a.delta b.delta
+	dl-merge m0.ckpt a.delta >m1.ckpt
 }
 
 @test "the same number of threads gives the same bytes" {

@@ -110,9 +110,9 @@ static void a_delta_says_what_it_is(void)
 	buf_release(&delta);
 }
 
-static void at_once_or_in_pieces_is_the_same(void)
+static void at_once_or_in_pieces_is_the_same(const enum optimizer_kind *optimizer)
 {
-	struct learner_conf c = ANN(.steps = 9);
+	struct learner_conf c = ANN(.steps = 9, .optimizer = optimizer);
 	struct buf once = BUF_INIT, pieces = BUF_INIT;
 
 	learn(&c, &once);
@@ -128,6 +128,30 @@ static void at_once_or_in_pieces_is_the_same(void)
 	unlink(run.state);
 	buf_release(&once);
 	buf_release(&pieces);
+}
+
+static void a_state_of_another_optimizer_is_refused(void)
+{
+	const enum optimizer_kind muon = OPTIMIZER_MUON;
+	struct learner_conf c = ANN(.steps = 2, .state = run.state, .optimizer = &muon);
+	struct buf delta = BUF_INIT, other = BUF_INIT;
+	struct rig g;
+
+	learn(&c, &delta);
+	c.optimizer = NULL;
+	CHECK(rig_open(&g, &c) == ERR_DATA);
+	CHECK_SAYS("state: has moments of muon, not of adamw (--optimizer muon goes on with them)");
+	rig_close(&g);
+	unlink(run.state);
+	learn(&c, &other);
+	CHECK(!same(&delta, &other));
+	c.optimizer = &muon;
+	CHECK(rig_open(&g, &c) == ERR_DATA);
+	CHECK_SAYS("has moments of adamw, not of muon");
+	rig_close(&g);
+	unlink(run.state);
+	buf_release(&delta);
+	buf_release(&other);
 }
 
 static void saving_often_changes_nothing(void)
@@ -352,7 +376,9 @@ int main(void)
 {
 	small_run_make(&run);
 	a_delta_says_what_it_is();
-	at_once_or_in_pieces_is_the_same();
+	at_once_or_in_pieces_is_the_same(NULL);
+	at_once_or_in_pieces_is_the_same(&(enum optimizer_kind){ OPTIMIZER_MUON });
+	a_state_of_another_optimizer_is_refused();
 	saving_often_changes_nothing();
 	the_next_base_starts_from_its_parameters();
 	another_shard_begins_where_the_global_step_is();

@@ -602,6 +602,21 @@ static void moments_come_from_the_newest_good_state_of_a_peer(void)
 	CHECK(updates_of("learner/ann/state") == 4 + 6 + 1); /* of bob, cat and its own */
 }
 
+/* Muon keeps other moments: a peer that trains with AdamW has none to give, and one's own are left behind. */
+static void moments_come_from_a_peer_of_the_same_optimizer(void)
+{
+	const enum optimizer_kind muon = OPTIMIZER_MUON;
+
+	CHECK(LEARN(.name = "bob", .steps = 4, .optimizer = &muon) == 0);
+	CHECK(LEARN(.name = "cat", .steps = 6) == 0);
+	CHECK(LEARN(.name = "ann", .steps = 1, .optimizer = &muon) == 0);
+	CHECK(updates_of("learner/ann/state") == 4 + 1);
+	CHECK(LEARN(.name = "ann", .steps = 2, .optimizer = &muon) == 0);
+	CHECK(updates_of("learner/ann/state") == 4 + 3);
+	CHECK(LEARN(.name = "ann", .steps = 1) == 0);
+	CHECK(updates_of("learner/ann/state") == 6 + 1);
+}
+
 static void fresh_learners_begin_at_nothing(void)
 {
 	CHECK(LEARN(.name = "ann", .steps = 2) == 0);
@@ -674,6 +689,7 @@ int main(void)
 	check(a_death_costs_unfinished_work_only);
 	check(a_damaged_state_is_replaced_and_all_of_it_lost);
 	check(moments_come_from_the_newest_good_state_of_a_peer);
+	check(moments_come_from_a_peer_of_the_same_optimizer);
 	check(fresh_learners_begin_at_nothing);
 	check(old_deltas_are_removed_as_the_run_keeps_versions);
 	small_rundir_remove(&dir);

@@ -294,11 +294,8 @@ static void real_join(struct real *r, unsigned i)
 		replica_load(&l->replica, p, &v, value, false);
 		free(value);
 	}
-	if (i == 2) { /* comes late: as learner 0, which is further than 1 */
-		memcpy(l->trainer.m, r->learner[0].trainer.m, l->trainer.size * sizeof(float));
-		memcpy(l->trainer.v, r->learner[0].trainer.v, l->trainer.size * sizeof(float));
-		l->trainer.updates = r->learner[0].trainer.updates;
-	}
+	if (i == 2) /* comes late: as learner 0, which is further than 1 */
+		optimizer_take(&l->trainer.optimizer, &r->learner[0].trainer.optimizer);
 }
 
 static void real_step(struct real *r, const struct trace_event *e)

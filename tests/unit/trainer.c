@@ -43,7 +43,7 @@ static void steps_lower_the_loss_and_count(void)
 	CHECK(trainer_step(&g.t, 0, &first) == 0);
 	for (uint64_t s = 1; s < 60; s++)
 		CHECK(trainer_step(&g.t, s, &last) == 0);
-	CHECK(g.t.updates == 60 && g.t.feed.cursor == 120);
+	CHECK(g.t.optimizer.updates == 60 && g.t.feed.cursor == 120);
 	CHECK_NEAR(first.loss, log(32), 0.05);
 	CHECK(last.loss < first.loss - 0.2 && last.grad_norm > 0);
 	rig_close(&g);
@@ -90,18 +90,21 @@ static void a_step_that_is_not_finite_changes_nothing(void)
 	CHECK(trainer_step(&g.t, 41, &row) == ERR_DATA);
 	CHECK_SAYS("step 42: ");
 	CHECK_SAYS("try a lower rate than 0.01");
-	CHECK(g.t.params[7] == before && g.t.m[7] == 0 && g.t.updates == 0);
+	CHECK(g.t.params[7] == before && g.t.optimizer.m[7] == 0 && g.t.optimizer.updates == 0);
 	rig_close(&g);
 }
 
 static void settings_may_be_overridden(void)
 {
+	const enum optimizer_kind muon = OPTIMIZER_MUON;
 	struct train_conf c = run.train;
 
-	CHECK(trainer_override(&c, 0, 0, 0) == 0 && c.batch == 2 && c.context == 8);
-	CHECK(trainer_override(&c, 5, 4, 0.5) == 0 && c.batch == 5 && c.context == 4);
+	CHECK(trainer_override(&c, 0, 0, 0, NULL) == 0 && c.batch == 2 && c.context == 8);
+	CHECK(c.optimizer == OPTIMIZER_ADAMW);
+	CHECK(trainer_override(&c, 5, 4, 0.5, &muon) == 0 && c.batch == 5 && c.context == 4);
+	CHECK(c.optimizer == OPTIMIZER_MUON);
 	CHECK_NEAR(c.sched.lr, 0.5, 0);
-	CHECK(trainer_override(&c, 1 << 21, 0, 0) == ERR_USAGE);
+	CHECK(trainer_override(&c, 1 << 21, 0, 0, NULL) == ERR_USAGE);
 	CHECK_SAYS("a batch of 2097152 samples");
 }
 
