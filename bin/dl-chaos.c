@@ -401,7 +401,7 @@ static int play_open_checkpoint(struct playing *w, const char *path)
 		return rc;
 	if ((rc = trainer_override(&w->c.train, po.batch, po.context, po.lr, NULL)) < 0)
 		return rc;
-	return checkpoint_load(&w->model, &w->c, w->ckpt, false, NULL);
+	return checkpoint_load(&w->model, &w->c, w->ckpt, MODEL_FORWARD, NULL);
 }
 
 /* A reader for each learner: they read at the same time. */

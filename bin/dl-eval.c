@@ -224,7 +224,7 @@ static int use_checkpoint(const struct work *w, struct frame_reader *r, int i)
 		c.train.batch = o.batch;
 	if (o.context)
 		c.train.context = o.context;
-	if ((rc = checkpoint_load(&m, &c, r, false, w->pool)) < 0)
+	if ((rc = checkpoint_load(&m, &c, r, MODEL_FORWARD, w->pool)) < 0)
 		return rc;
 	rc = o.shard ? measure(m, &c, w->shard, i) : sample(m, &c);
 	model_close(m);

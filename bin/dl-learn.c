@@ -19,10 +19,13 @@
 #include "io/output.h"
 #include "io/ranks.h"
 #include "io/wake.h"
+#include "round/checkpoint.h"
+#include "round/estimate.h"
 #include "round/learner.h"
 #include "round/learner_run.h"
 #include "round/rundir.h"
 #include "round/spmd.h"
+#include "round/trainer.h"
 
 #define STEPS_MAX 1e12
 #define SAVE_EVERY 60 /* seconds */
@@ -35,6 +38,7 @@ static struct {
 	const char *optimizer;
 	enum optimizer_kind kind; /* that is it */
 	uint64_t threads, max_stale;
+	bool dry_run, json;
 	bool quiet, verbose;
 } o = {
 	.learner = { .stop = wake_requested },
@@ -57,6 +61,8 @@ static const struct opt table[] = {
 		.min = 1e-12, .max = 1000 },
 	{ 0, "optimizer", OPT_TEXT, &o.optimizer, "NAME",
 		"adamw, or muon for the matrices of layers (the checkpoint's)" },
+	{ 0, "recompute", OPT_FLAG, &o.learner.recompute, NULL,
+		"compute activations twice instead of keeping them" },
 	{ 0, "for", OPT_SECONDS, &o.learner.seconds, "TIME",
 		"stop after this time, as 90s, 9m or 1.5h" },
 	{ 'i', "id", OPT_TEXT, &o.learner.name, "NAME",
@@ -65,6 +71,9 @@ static const struct opt table[] = {
 		"of deltas: f32r (exact), f32 or bf16 (f32r; with -r what the run says)" },
 	{ 'o', "output", OPT_TEXT, &o.out, "FILE",
 		"write the delta here instead of standard output" },
+	{ 0, "dry-run", OPT_FLAG, &o.dry_run, NULL,
+		"say what memory, time and bytes it will take, and train nothing" },
+	{ 0, "json", OPT_FLAG, &o.json, NULL, "with --dry-run: as one JSON object" },
 	{ 0, "save-every", OPT_SECONDS, &o.learner.save_every, "TIME",
 		"save the state under way (60s)" },
 	{ 0, "metrics", OPT_TEXT, &o.learner.metrics, "FILE", "append a line of numbers a step" },
@@ -81,11 +90,12 @@ static const struct opt table[] = {
 	OPT_END
 };
 static const char *const synopsis[] = {
-	"dl-learn -n STEPS -d SHARD [-s STATE] [-B N] [-T N] [-j N] [--lr X] [--optimizer NAME] "
+	"dl-learn -n STEPS -d SHARD [-s STATE] [-B N] [-T N] [-j N] [--lr X] [--optimizer NAME] [--recompute] "
 		"[--for TIME] [-i NAME] [-e ENC] [-o FILE] [--save-every TIME] [--metrics FILE] [-k FILE] "
 		"[--trust PATH] [CKPT] > DELTA",
 	"dl-learn --for TIME -d SHARD ... [CKPT] > DELTA",
-	"dl-learn -r RUN -d SHARD [-i NAME] [-n STEPS] [-B N] [-T N] [-j N] [--lr X] [--optimizer NAME] "
+	"dl-learn --dry-run [--json] -d SHARD ... [CKPT | -r RUN]",
+	"dl-learn -r RUN -d SHARD [-i NAME] [-n STEPS] [-B N] [-T N] [-j N] [--lr X] [--optimizer NAME] [--recompute] "
 		"[--for TIME] [--adopt RULE] [-e ENC] [--max-stale N] [--save-every TIME] [--metrics FILE] "
 		"[-k FILE] [--trust PATH]",
 	NULL
@@ -134,6 +144,8 @@ static int check_mode(char **words, int n)
 {
 	const struct learner_conf *c = &o.learner;
 
+	if (o.json && !o.dry_run)
+		return err_set(ERR_USAGE, "option --json goes with --dry-run");
 	if (!o.run && (o.adopt || o.max_stale))
 		return err_set(ERR_USAGE, "option --%s goes with -r RUN", o.adopt ? "adopt" : "max-stale");
 	if (!o.run)
@@ -156,7 +168,7 @@ static int check_options(char **words, int n)
 	if (n > 1)
 		return err_set(ERR_USAGE, "one checkpoint at a time, not '%s' too", words[1]);
 	o.ckpt = n == 1 ? words[0] : "-";
-	if (!c->steps && !(c->seconds > 0) && !o.run)
+	if (!c->steps && !(c->seconds > 0) && !o.run && !o.dry_run)
 		return err_set(ERR_USAGE, "how long? give -n STEPS, --for TIME or both");
 	if (!o.shard)
 		return err_set(ERR_USAGE, "train on what? give -d SHARD");
@@ -279,6 +291,78 @@ static int learn(struct work *w)
 	return rc < 0 ? rc : finish(w);
 }
 
+/* ---- only to say what it takes ---- */
+
+static int tell_estimate(struct work *w, struct estimate_conf *c)
+{
+	struct buf text = BUF_INIT;
+	struct estimate e;
+	double seconds;
+	int rc;
+
+	c->use = o.learner.recompute ? MODEL_RECOMPUTE : MODEL_TRAIN;
+	c->threads = pool_threads(w->pool);
+	if ((rc = estimate(&e, c)) < 0)
+		return rc;
+	if ((rc = estimate_time(&seconds, c, w->shard, w->pool, clock_monotonic())) < 0)
+		return rc;
+	rc = o.json ? estimate_json(&text, &e, seconds) : estimate_text(&text, &e, seconds);
+	if (rc == 0)
+		rc = fd_write(STDOUT_FILENO, text.data, text.len);
+	buf_release(&text);
+	return rc;
+}
+
+static int estimate_filter(struct work *w)
+{
+	struct estimate_conf c = { .encoding = o.learner.encoding };
+	const struct learner_conf *f = &o.learner;
+	struct checkpoint k;
+	int rc;
+
+	if ((rc = fd_open_in(o.ckpt, &w->ckpt_fd)) < 0)
+		return rc;
+	if ((rc = frame_open(&w->ckpt, w->ckpt_fd, fd_name(o.ckpt), &w->trust, w->pool)) < 0)
+		return rc;
+	if ((rc = checkpoint_open(&k, w->ckpt)) < 0)
+		return rc;
+	if ((rc = trainer_override(&k.train, f->batch, f->context, f->lr, f->optimizer)) < 0)
+		return rc;
+	c.model = &k.model;
+	c.train = &k.train;
+	return tell_estimate(w, &c);
+}
+
+static int estimate_member(struct work *w)
+{
+	struct manifest m = { 0 };
+	struct estimate_conf c = { .model = &m.model, .train = &m.train };
+	const struct learner_conf *f = &o.learner;
+	int rc = rundir_enter(o.run);
+
+	if (rc == 0)
+		rc = manifest_load(&m, &w->trust);
+	if (rc == 0)
+		rc = trainer_override(&m.train, f->batch, f->context, f->lr, f->optimizer);
+	c.fragments = m.fragments;
+	c.encoding = o.encoding ? f->encoding : m.delta;
+	if (rc == 0)
+		rc = tell_estimate(w, &c);
+	manifest_release(&m);
+	return rc;
+}
+
+static int dry_run(struct work *w)
+{
+	int rc;
+
+	if ((rc = open_common(w)) < 0)
+		return rc;
+	if ((rc = shard_open(&w->shard, o.shard, &w->trust)) < 0)
+		return rc;
+	return o.run ? estimate_member(w) : estimate_filter(w);
+}
+
 /* ---- in a run directory ---- */
 
 static int member_conf(struct learner_run_conf *c)
@@ -288,7 +372,7 @@ static int member_conf(struct learner_run_conf *c)
 
 	*c = (struct learner_run_conf){ .name = f->name, .steps = f->steps, .seconds = f->seconds,
 		.batch = f->batch, .context = f->context, .lr = f->lr,
-		.optimizer = f->optimizer, .encoded = o.encoding,
+		.optimizer = f->optimizer, .recompute = f->recompute, .encoded = o.encoding,
 		.encoding = f->encoding, .adopting = o.adopt, .max_stale = o.max_stale,
 		.save_every = f->save_every, .stop = f->stop };
 	rc = o.adopt ? adopt_parse(o.adopt, &c->adopt) : 0;
@@ -386,7 +470,7 @@ int main(int argc, char **argv)
 	if (rc == 0)
 		rc = check_options(words, n);
 	if (rc == 0)
-		rc = begin(&w);
+		rc = o.dry_run ? dry_run(&w) : begin(&w);
 	release(&w);
 	ranks_close(w.ranks, rc == 0 || ranks_self(w.ranks) == 0);
 	return rc < 0 ? say_error(&say, rc) : 0;

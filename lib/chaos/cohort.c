@@ -14,7 +14,7 @@ static int open_learner(struct cohort *c, unsigned i, struct shard *shard, const
 	uint64_t n;
 	int rc;
 
-	if ((rc = model_open(&l->model, conf->model, (int)conf->train->context, true, NULL)) < 0)
+	if ((rc = model_open(&l->model, conf->model, (int)conf->train->context, MODEL_TRAIN, NULL)) < 0)
 		return rc;
 	n = model_size(l->model);
 	rc = trainer_open(&l->trainer, l->model, conf->train, shard, conf->model->vocab, conf->seed, name, NULL);

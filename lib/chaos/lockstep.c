@@ -27,7 +27,7 @@ int lockstep_open(struct lockstep *l, const struct model_conf *model, const stru
 		p->trainer = (struct trainer)TRAINER_INIT;
 		p->feed = feed_of(l, shard, i);
 		l->parts++;
-		if ((rc = model_open(&p->model, model, (int)train->context, true, NULL)) < 0)
+		if ((rc = model_open(&p->model, model, (int)train->context, MODEL_TRAIN, NULL)) < 0)
 			return rc;
 		rc = trainer_open(&p->trainer, p->model, train, shard[i], model->vocab, seed, name[i],
 			i ? NULL : pool);

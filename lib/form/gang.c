@@ -24,6 +24,17 @@ int gang_init(struct gang *g, struct pool *pool, int batches)
 	return rc;
 }
 
+/* A block has its elements stored, unpacked and decoded; zstd has a table for each thread. */
+size_t gang_bytes(int threads, int batches, uint64_t frames, uint64_t most)
+{
+	const uint64_t size = threads > 1 && threads < LANES ? LANES : (uint64_t)threads;
+	const uint64_t all = threads > 1 ? (uint64_t)batches * size : 1;
+	const uint64_t blocks = frames < all ? frames : all, each = most < GANG_FRAME ? most : GANG_FRAME;
+	const uint64_t working = frames < (uint64_t)threads ? frames : (uint64_t)threads;
+
+	return (size_t)(blocks * (3 * each - each / 4) + working * (GANG_FRAME / 2));
+}
+
 void gang_release(struct gang *g)
 {
 	for (int k = 0; k < g->batches; k++) {

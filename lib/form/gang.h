@@ -7,6 +7,9 @@
 #ifndef GANG_H
 #define GANG_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/pool.h"
 #include "form/block.h"
 
@@ -25,6 +28,9 @@ struct gang {
 /* gang_release also after a failure. The pool stays the caller's. */
 int gang_init(struct gang *g, struct pool *pool, int batches) ERR_MUST;
 void gang_release(struct gang *g);
+/* Bytes that a gang has in use for a file of so many frames, with up to `most` bytes of elements in one. */
+size_t gang_bytes(int threads, int batches, uint64_t frames, uint64_t most);
+#define GANG_FRAME 1048576 /* no frame has more */
 
 /* Blocks are hashed in parts of a few, which is faster than one by one: part in [0, batch_parts). */
 int batch_parts(const struct batch *b);

@@ -29,7 +29,7 @@ struct model {
 	struct worker *worker;
 	int workers;
 	bool ready; /* for products */
-	bool train;
+	enum model_use use;
 	int seen;   /* tokens of the text that model_more goes on from */
 	uint64_t *routed; /* (layers, experts) of the last batch, for model_load */
 	uint64_t tokens;
@@ -47,12 +47,19 @@ static uint64_t *loads(const struct model_conf *c)
 	return calloc((size_t)c->layers * c->experts + 1, sizeof(uint64_t));
 }
 
-static int worker_open(struct worker *w, const struct model *m, bool train)
+static enum net_use net_use(enum model_use use, bool first)
 {
-	const enum net_use idle = w == m->worker ? NET_EXTEND : NET_FORWARD;
+	if (use == MODEL_FORWARD)
+		return first ? NET_EXTEND : NET_FORWARD;
+	return use == MODEL_TRAIN ? NET_TRAIN : NET_RECOMPUTE;
+}
+
+static int worker_open(struct worker *w, const struct model *m)
+{
+	const bool train = m->use != MODEL_FORWARD;
 	int rc;
 
-	if ((rc = net_open(&w->net, &m->c, m->context, train ? NET_TRAIN : idle)) < 0)
+	if ((rc = net_open(&w->net, &m->c, m->context, net_use(m->use, w == m->worker))) < 0)
 		return rc;
 	w->sums = calloc((size_t)net_fits(w->net, 1), sizeof(*w->sums));
 	w->routed = loads(&m->c);
@@ -61,7 +68,7 @@ static int worker_open(struct worker *w, const struct model *m, bool train)
 	return w->sums && w->routed && (w->grads || !train) ? 0 : err_nomem();
 }
 
-int model_open(struct model **out, const struct model_conf *c, int context, bool train,
+int model_open(struct model **out, const struct model_conf *c, int context, enum model_use use,
 	struct pool *pool)
 {
 	struct model *m = calloc(1, sizeof(*m));
@@ -73,7 +80,7 @@ int model_open(struct model **out, const struct model_conf *c, int context, bool
 	m->c = *c;
 	m->pool = pool;
 	m->context = context;
-	m->train = train;
+	m->use = use;
 	m->workers = pool_threads(pool);
 	m->worker = calloc((size_t)m->workers, sizeof(*m->worker));
 	m->routed = loads(c);
@@ -85,7 +92,7 @@ int model_open(struct model **out, const struct model_conf *c, int context, bool
 		rc = m->params ? 0 : err_nomem();
 	}
 	for (int i = 0; rc == 0 && i < m->workers; i++)
-		rc = worker_open(&m->worker[i], m, train);
+		rc = worker_open(&m->worker[i], m);
 	if (rc < 0) {
 		model_close(m);
 		return rc;
@@ -119,6 +126,31 @@ const struct tensors *model_tensors(const struct model *m)
 uint64_t model_size(const struct model *m)
 {
 	return m->size;
+}
+
+enum model_use model_use(const struct model *m)
+{
+	return m->use;
+}
+
+/* A thread has the sequences of run_share; of arrays for more rows, what is not touched is not there. */
+int model_memory(struct model_memory *out, const struct model_conf *c, int context, enum model_use use, int threads,
+	uint64_t B)
+{
+	const uint64_t shares = B < (uint64_t)threads ? B : (uint64_t)threads, each = (B + shares - 1) / shares;
+	const uint64_t most = (uint64_t)net_rows(context), rows = each * (uint64_t)context;
+	struct tensors layout = { 0 };
+	int rc = model_layout(c, &layout);
+
+	*out = (struct model_memory){ .rows = rows < most ? rows : most };
+	if (rc == 0) {
+		out->params = tensors_total(&layout) * sizeof(real);
+		out->grads = use == MODEL_FORWARD ? 0 : shares * out->params;
+		for (uint64_t i = 0; i < shares; i++)
+			out->activations += net_bytes(c, context, net_use(use, i == 0), (int)out->rows);
+	}
+	tensors_release(&layout);
+	return rc;
 }
 
 real *model_params(struct model *m)
@@ -310,7 +342,7 @@ int model_logits(struct model *m, real *logits, const uint32_t *ids, int n)
 	if (n < 1 || n > m->context)
 		return err_set(ERR_USAGE, "%d tokens: the model was opened for 1 to %d", n,
 			m->context);
-	if (m->train)
+	if (m->use != MODEL_FORWARD)
 		net_forward(net, m->params, ids, n, 1, n);
 	else
 		net_extend(net, m->params, ids, 0, n);
@@ -323,7 +355,7 @@ int model_more(struct model *m, real *logits, const uint32_t *ids, int n)
 {
 	struct net *net = m->worker[0].net;
 
-	if (m->train || m->seen == 0)
+	if (m->use != MODEL_FORWARD || m->seen == 0)
 		return err_set(ERR_USAGE, "there is no text to go on from");
 	if (n < 1 || n > m->context - m->seen)
 		return err_set(ERR_USAGE, "%d tokens after %d: the model was opened for %d", n,

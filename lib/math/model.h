@@ -24,17 +24,29 @@
 #include "math/real.h"
 
 struct model;
+enum model_use {
+	MODEL_FORWARD,
+	MODEL_TRAIN,    /* gradients, too */
+	MODEL_RECOMPUTE /* the same gradients, bit for bit, in less memory and a third more time: net.h */
+};
 
 /*
  * Buffers for sequences of up to `context` tokens, batches processed by the threads of `pool`
- * (NULL: one), each taking whole sequences. train: gradients too. All memory is allocated here. The
- * pool stays the caller's.
+ * (NULL: one), each taking whole sequences. All memory is allocated here. The pool stays the caller's.
  */
-int model_open(struct model **out, const struct model_conf *c, int context, bool train,
+int model_open(struct model **out, const struct model_conf *c, int context, enum model_use use,
 	struct pool *pool) ERR_MUST;
 void model_close(struct model *m);
 const struct tensors *model_tensors(const struct model *m);
 uint64_t model_size(const struct model *m); /* number of parameters */
+enum model_use model_use(const struct model *m);
+/* Bytes of an open model that batches of B sequences of T = `context` tokens have in use. */
+struct model_memory {
+	uint64_t params, grads, activations;
+	uint64_t rows; /* that a thread works on at a time, and activations are for */
+};
+int model_memory(struct model_memory *out, const struct model_conf *c, int context, enum model_use use, int threads,
+	uint64_t B) ERR_MUST;
 real *model_params(struct model *m);        /* (model_size) */
 real *model_grads(
 	struct model *m); /* (model_size), after model_backward; valid until the next call */

@@ -142,8 +142,8 @@ struct acts {
 };
 struct moe {
 	int layers, E, K, C, F, rows;
-	bool train;
-	struct acts *layer;
+	enum moe_use use;
+	struct acts *layer; /* (layers) with MOE_TRAIN, else (1) */
 	real *in, *out; /* (R, C) rows of one expert, which has each row once at most */
 	real *chosen;   /* (R*K) */
 	int *pick;      /* (R*K) */
@@ -169,24 +169,31 @@ static void place_layer(struct acts *a, const struct moe *m, real *base, size_t 
 	a->h = arena_take(base, used, slots * m->F);
 }
 
+/* Layers that have arrays of their own. */
+static int apart(const struct moe *m)
+{
+	return m->use == MOE_TRAIN ? m->layers : 1;
+}
+
+static struct acts *layer_of(const struct moe *m, int l)
+{
+	return &m->layer[m->use == MOE_TRAIN ? l : 0];
+}
+
 static size_t place(struct moe *m, real *base)
 {
 	const size_t R = (size_t)m->rows, slots = R * m->K;
 	size_t used = 0;
 
-	place_layer(&m->layer[0], m, base, &used);
-	for (int l = 1; l < m->layers; l++)
-		if (m->train)
-			place_layer(&m->layer[l], m, base, &used);
-		else
-			m->layer[l] = m->layer[0];
+	for (int l = 0; l < apart(m); l++)
+		place_layer(&m->layer[l], m, base, &used);
 	m->in = arena_take(base, &used, R * m->C);
 	m->out = arena_take(base, &used, R * m->C);
 	m->chosen = arena_take(base, &used, slots);
 	m->pick = arena_take_ints(base, &used, slots);
 	m->count = arena_take_ints(base, &used, R * m->E);
 	m->pack = arena_take(base, &used, GEMM_WORK);
-	if (!m->train)
+	if (m->use == MOE_FORWARD)
 		return used;
 	m->dh = arena_take(base, &used, R * m->F);
 	m->dgu = arena_take(base, &used, R * 2 * m->F);
@@ -196,23 +203,44 @@ static size_t place(struct moe *m, real *base)
 	return used;
 }
 
-int moe_open(struct moe **out, const struct model_conf *c, int rows, bool train)
+static struct moe shape(const struct model_conf *c, int rows, enum moe_use use)
+{
+	return (struct moe){
+		.layers = (int)c->layers,
+		.E = (int)c->experts,
+		.K = (int)c->experts_per_token,
+		.C = (int)c->d_model,
+		.F = (int)c->ff,
+		.rows = rows,
+		.use = use,
+	};
+}
+
+/* One layer stands for all: there may be too many to make a list of them only to count. */
+size_t moe_bytes(const struct model_conf *c, int rows, enum moe_use use)
+{
+	struct moe m = shape(c, rows, use);
+	struct acts one;
+	size_t layer = 0, used;
+
+	place_layer(&one, &m, NULL, &layer);
+	used = layer * (size_t)(apart(&m) - 1);
+	m.use = use == MOE_TRAIN ? MOE_RECOMPUTE : use;
+	m.layer = &one;
+	return (used + place(&m, NULL)) * sizeof(real);
+}
+
+int moe_open(struct moe **out, const struct model_conf *c, int rows, enum moe_use use)
 {
 	struct moe *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		return err_nomem();
-	m->layers = (int)c->layers;
-	m->E = (int)c->experts;
-	m->K = (int)c->experts_per_token;
-	m->C = (int)c->d_model;
-	m->F = (int)c->ff;
-	m->rows = rows;
-	m->train = train;
-	m->layer = calloc(c->layers, sizeof(*m->layer));
+	*m = shape(c, rows, use);
+	m->layer = calloc((size_t)apart(m), sizeof(*m->layer));
 	m->routed = calloc((size_t)c->layers * c->experts, sizeof(*m->routed));
 	if (m->layer && m->routed)
-		m->arena = aligned_alloc(ARENA_ALIGN, place(m, NULL) * sizeof(real));
+		m->arena = aligned_alloc(ARENA_ALIGN, moe_bytes(c, rows, use));
 	if (!m->arena) {
 		moe_close(m);
 		return err_nomem();
@@ -268,6 +296,7 @@ VEC_CLONES static void scatter(real *to, const real *from, const real *weight, c
 	}
 }
 
+/* x NULL: only what the backward pass needs. */
 static void expert_forward(struct moe *m, const struct acts *a, int e, real *x, const real *n,
 	const real *w)
 {
@@ -280,6 +309,8 @@ static void expert_forward(struct moe *m, const struct acts *a, int e, real *x, 
 	gather(m->in, n, row, rows, m->C);
 	gemm_nt(gu, m->in, w + up_at(m, e), rows, 2 * m->F, m->C, false, m->pack);
 	swiglu_forward(h, gu, rows, m->F);
+	if (!x)
+		return;
 	gemm_nt(m->out, h, w + down_at(m, e), rows, m->C, m->F, false, m->pack);
 	scatter(x, m->out, a->route.weight + first, row, rows, m->C);
 }
@@ -296,16 +327,29 @@ static void count_load(struct moe *m, const struct moe_route *r, int l, int G, i
 		m->routed[(size_t)l * m->E + e] += (uint64_t)(r->start[e + 1] - r->start[e]);
 }
 
+static void route(struct moe *m, struct moe_route *r, const real *n, const real *w, int R)
+{
+	gemm_nt(r->prob, n, w, R, m->E, m->C, false, m->pack);
+	moe_route(r, m->chosen, m->pick, R, m->E, m->K);
+}
+
 void moe_forward(struct moe *m, int l, real *x, const real *n, const real *w, int G, int T)
 {
-	struct acts *a = &m->layer[l];
-	const int R = G * T;
+	struct acts *a = layer_of(m, l);
 
-	gemm_nt(a->route.prob, n, w, R, m->E, m->C, false, m->pack);
-	moe_route(&a->route, m->chosen, m->pick, R, m->E, m->K);
+	route(m, &a->route, n, w, G * T);
 	count_load(m, &a->route, l, G, T);
 	for (int e = 0; e < m->E; e++)
 		expert_forward(m, a, e, x, n, w);
+}
+
+void moe_again(struct moe *m, int l, const real *n, const real *w, int G, int T)
+{
+	struct acts *a = layer_of(m, l);
+
+	route(m, &a->route, n, w, G * T);
+	for (int e = 0; e < m->E; e++)
+		expert_forward(m, a, e, NULL, n, w);
 }
 
 /* Of each slot, with s its weight: dweight = dh h; then h and dh become s h and s dh. */
@@ -343,7 +387,7 @@ static void expert_backward(struct moe *m, const struct acts *a, int e, real *dn
 void moe_backward(struct moe *m, int l, real *dn, real *dw, const real *dx, const real *n,
 	const real *w, real balance, int G, int T)
 {
-	const struct acts *a = &m->layer[l];
+	const struct acts *a = layer_of(m, l);
 	const int R = G * T;
 
 	memset(dn, 0, (size_t)R * m->C * sizeof(*dn));

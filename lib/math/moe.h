@@ -54,15 +54,22 @@ void moe_balance_backward(real *dlogits, const int *count, const struct moe_rout
 
 /* Activations of all layers, and work space. */
 struct moe;
-/* For up to `rows` rows a call. train: layers are kept apart for the backward pass. */
-int moe_open(struct moe **out, const struct model_conf *c, int rows, bool train) ERR_MUST;
+/* What is kept of the layers of a forward pass for the backward pass: nothing, all, or the last one, the others
+ * being computed again. */
+enum moe_use { MOE_FORWARD, MOE_TRAIN, MOE_RECOMPUTE };
+/* For up to `rows` rows a call. */
+int moe_open(struct moe **out, const struct model_conf *c, int rows, enum moe_use use) ERR_MUST;
 void moe_close(struct moe *m);
+/* Bytes that activations and work space take. */
+size_t moe_bytes(const struct model_conf *c, int rows, enum moe_use use);
 /* Elements of the weights of a layer. */
 size_t moe_weights(const struct model_conf *c);
 
 /* x (R, C) is added to; n (R, C), R = G * T; w: the weights of layer l. The first layer starts the
  * counts of moe_load anew. */
 void moe_forward(struct moe *m, int l, real *x, const real *n, const real *w, int G, int T);
+/* With MOE_RECOMPUTE, before moe_backward of any layer but the last: what moe_forward of it left, bit for bit. */
+void moe_again(struct moe *m, int l, const real *n, const real *w, int G, int T);
 /*
  * After moe_forward of all layers: dn (R, C) is written; dw added to; dx (R, C) the gradient of x;
  * n and w as they were. Also the gradient of balance * the load-balancing loss, summed over

@@ -71,54 +71,72 @@ static void place_layer(struct acts *a, const struct net *n, real *base, size_t 
 	a->mid = arena_take(base, used, R * n->C);
 	a->n2 = arena_take(base, used, R * n->C);
 	a->inv2 = arena_take(base, used, R);
-	if (n->moe)
+	if (n->c.experts)
 		return;
 	a->gu = arena_take(base, used, R * 2 * n->F);
 	a->h = arena_take(base, used, R * n->F);
 }
 
-/* Cuts the arena into arrays; base NULL: only counts. Without training every layer uses the arrays
- * of the first: the input of a layer is done with when its output is written. */
+static bool trains(const struct net *n)
+{
+	return n->use == NET_TRAIN || n->use == NET_RECOMPUTE;
+}
+
+/* One layer's arrays for all: without training the input of a layer is done with when its output is
+ * written; to compute the others again, only that is kept. */
+static void place_layers(struct net *n, real *base, size_t *used)
+{
+	place_layer(&n->layer[0], n, base, used);
+	for (int l = 1; l <= n->layers; l++)
+		n->layer[l] = n->layer[0];
+	for (int l = 1; l < n->layers && n->use == NET_TRAIN; l++)
+		place_layer(&n->layer[l], n, base, used);
+	for (int l = 1; l < n->layers && n->use == NET_RECOMPUTE; l++)
+		n->layer[l].x = arena_take(base, used, (size_t)n->rows * n->C);
+	for (int l = 0; l < n->layers && n->use == NET_EXTEND; l++)
+		n->layer[l].kv = arena_take(base, used, (size_t)n->context * 2 * n->K * n->D);
+}
+
+/* Cuts the arena into arrays; base NULL: only counts. */
 static size_t place(struct net *n, real *base)
 {
 	const size_t R = (size_t)n->rows, table = (size_t)n->context * (n->D / 2);
-	const bool train = n->use == NET_TRAIN;
 	size_t used = 0;
 
 	n->cos_t = arena_take(base, &used, table);
 	n->sin_t = arena_take(base, &used, table);
-	place_layer(&n->layer[0], n, base, &used);
-	for (int l = 1; l < n->layers && train; l++)
-		place_layer(&n->layer[l], n, base, &used);
-	for (int l = 1; l <= n->layers && !train; l++)
-		n->layer[l] = n->layer[0];
-	for (int l = 0; l < n->layers && n->use == NET_EXTEND; l++)
-		n->layer[l].kv = arena_take(base, &used, (size_t)n->context * 2 * n->K * n->D);
+	place_layers(n, base, &used);
 	n->nf = arena_take(base, &used, R * n->C);
 	n->invf = arena_take(base, &used, R);
 	n->logits = arena_take(base, &used, (size_t)n->chunk * n->V);
 	n->work = arena_take(base, &used, attention_work(n->context, n->D));
 	n->pack = arena_take(base, &used, GEMM_WORK);
-	if (!train)
+	if (!trains(n))
 		return used;
 	n->layer[n->layers].x = arena_take(base, &used, R * n->C);
 	n->dx = arena_take(base, &used, R * n->C);
 	n->dn = arena_take(base, &used, R * n->C);
 	n->dy = arena_take(base, &used, R * n->Q);
 	n->dqkv = arena_take(base, &used, R * n->P);
-	if (n->moe)
+	if (n->c.experts)
 		return used;
 	n->dh = arena_take(base, &used, R * n->F);
 	n->dgu = arena_take(base, &used, R * 2 * n->F);
 	return used;
 }
 
-int net_open(struct net **out, const struct model_conf *c, int context, enum net_use use)
+static enum moe_use moe_use(enum net_use use)
 {
-	struct net *n = calloc(1, sizeof(*n));
+	return use == NET_TRAIN ? MOE_TRAIN : use == NET_RECOMPUTE ? MOE_RECOMPUTE : MOE_FORWARD;
+}
 
-	if (!n)
-		return err_nomem();
+int net_rows(int context)
+{
+	return context < ROWS ? ROWS / context * context : context;
+}
+
+static void shape(struct net *n, const struct model_conf *c, int context, enum net_use use, int rows)
+{
 	n->c = *c;
 	n->layers = (int)c->layers;
 	n->C = (int)c->d_model;
@@ -130,12 +148,39 @@ int net_open(struct net **out, const struct model_conf *c, int context, enum net
 	n->F = (int)c->ff;
 	n->V = (int)c->vocab;
 	n->context = context;
-	n->rows = context < ROWS ? ROWS / context * context : context;
+	n->rows = rows;
 	n->use = use;
 	n->chunk = LOGITS / n->V < n->rows ? LOGITS / n->V : n->rows;
 	n->chunk = n->chunk ? n->chunk : 1;
+}
+
+/* Those of one layer, and for each further one what a second adds. */
+size_t net_bytes(const struct model_conf *c, int context, enum net_use use, int rows)
+{
+	struct model_conf two = *c;
+	size_t bytes[2], experts = 0;
+
+	for (uint32_t l = 1; l <= 2; l++) {
+		struct acts acts[3];
+		struct net n = { .layer = acts };
+
+		two.layers = l;
+		shape(&n, &two, context, use, rows);
+		bytes[l - 1] = place(&n, NULL) * sizeof(real);
+		experts = c->experts ? moe_bytes(c, n.rows, moe_use(use)) : 0;
+	}
+	return bytes[0] + (c->layers - 1) * (bytes[1] - bytes[0]) + experts;
+}
+
+int net_open(struct net **out, const struct model_conf *c, int context, enum net_use use)
+{
+	struct net *n = calloc(1, sizeof(*n));
+
+	if (!n)
+		return err_nomem();
+	shape(n, c, context, use, net_rows(context));
 	n->layer = calloc(c->layers + 1, sizeof(*n->layer));
-	const bool experts = !c->experts || moe_open(&n->moe, c, n->rows, use == NET_TRAIN) == 0;
+	const bool experts = !c->experts || moe_open(&n->moe, c, n->rows, moe_use(use)) == 0;
 
 	if (n->layer && experts)
 		n->arena = aligned_alloc(ARENA_ALIGN, place(n, NULL) * sizeof(real));
@@ -237,22 +282,38 @@ static void attend(struct net *n, const struct acts *a, const real *w, const str
 	gemm_nt(a->mid, a->y, w + at->o, R, n->C, n->Q, true, n->pack);
 }
 
+static void expand(struct net *n, const struct acts *a, const real *w, const struct offsets *at)
+{
+	rmsnorm_forward(a->n2, a->inv2, a->mid, w + at->norm2, n->R, n->C, (real)n->c.norm_eps);
+	if (n->moe)
+		return;
+	gemm_nt(a->gu, a->n2, w + at->gu, n->R, 2 * n->F, n->C, false, n->pack);
+	swiglu_forward(a->h, a->gu, n->R, n->F);
+}
+
 /* x = mid + Wdown swiglu(Wgu rmsnorm(mid)), or what the experts of layer l make of it */
 static void feed_forward(struct net *n, int l, const real *w, const struct offsets *at)
 {
 	const struct acts *a = &n->layer[l];
 	real *x = n->layer[l + 1].x;
-	const int R = n->R;
 
-	rmsnorm_forward(a->n2, a->inv2, a->mid, w + at->norm2, R, n->C, (real)n->c.norm_eps);
-	memcpy(x, a->mid, (size_t)R * n->C * sizeof(real));
-	if (n->moe) {
+	expand(n, a, w, at);
+	memcpy(x, a->mid, (size_t)n->R * n->C * sizeof(real));
+	if (n->moe)
 		moe_forward(n->moe, l, x, a->n2, w + at->gu, n->G, n->T);
-		return;
-	}
-	gemm_nt(a->gu, a->n2, w + at->gu, R, 2 * n->F, n->C, false, n->pack);
-	swiglu_forward(a->h, a->gu, R, n->F);
-	gemm_nt(x, a->h, w + at->down, R, n->C, n->F, true, n->pack);
+	else
+		gemm_nt(x, a->h, w + at->down, n->R, n->C, n->F, true, n->pack);
+}
+
+/* All that the backward pass needs of layer l but its output, from what it was given. */
+static void again(struct net *n, int l, const real *w, const struct offsets *at)
+{
+	const struct acts *a = &n->layer[l];
+
+	attend(n, a, w, at);
+	expand(n, a, w, at);
+	if (n->moe)
+		moe_again(n->moe, l, a->n2, w + at->gu, n->G, n->T);
 }
 
 static void forward(struct net *n, const real *params, const uint32_t *ids, int stride)
@@ -391,6 +452,8 @@ void net_backward(struct net *n, real *grads, const real *params, const uint32_t
 	for (int l = n->layers - 1; l >= 0; l--) {
 		const struct offsets at = layer_at(n, l);
 
+		if (n->use == NET_RECOMPUTE && l < n->layers - 1)
+			again(n, l, params, &at);
 		feed_forward_backward(n, grads, l, params, &at);
 		attend_backward(n, grads, &n->layer[l], params, &at);
 	}

@@ -21,11 +21,19 @@ struct net;
 enum net_use {
 	NET_FORWARD,
 	NET_TRAIN, /* keeps what the backward pass needs */
+	NET_RECOMPUTE, /* keeps what each layer was given, and computes the rest again in the backward pass */
 	NET_EXTEND /* keeps the keys and values of one sequence, for net_extend */
 };
-/* For sequences of up to `context` tokens. */
+/*
+ * For sequences of up to `context` tokens. NET_RECOMPUTE gives the gradients of NET_TRAIN, bit for bit, for
+ * about a third more time, and keeps d_model elements of a row and layer instead of some twenty times as many.
+ */
 int net_open(struct net **out, const struct model_conf *c, int context, enum net_use use) ERR_MUST;
 void net_close(struct net *n);
+/* Rows that a net takes at a time. */
+int net_rows(int context);
+/* Bytes that a net needs for calls of up to so many. */
+size_t net_bytes(const struct model_conf *c, int context, enum net_use use, int rows);
 /* Sequences of T tokens that fit into one call, at least 1. */
 int net_fits(const struct net *n, int T);
 

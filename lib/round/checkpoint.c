@@ -23,8 +23,8 @@ int checkpoint_open(struct checkpoint *c, const struct frame_reader *r)
 	return rc < 0 ? err_at(rc, "%s", frame_name(r)) : 0;
 }
 
-int checkpoint_load(struct model **out, struct checkpoint *c, struct frame_reader *r, bool train,
-	struct pool *pool)
+int checkpoint_load(struct model **out, struct checkpoint *c, struct frame_reader *r,
+	enum model_use use, struct pool *pool)
 {
 	struct model *m;
 	int rc;
@@ -33,7 +33,7 @@ int checkpoint_load(struct model **out, struct checkpoint *c, struct frame_reade
 		return err_set(ERR_USAGE,
 			"%s: a context of %" PRIu64 " tokens is longer than the model's %" PRIu32,
 			frame_name(r), c->train.context, c->model.context);
-	if ((rc = model_open(&m, &c->model, (int)c->train.context, train, pool)) < 0)
+	if ((rc = model_open(&m, &c->model, (int)c->train.context, use, pool)) < 0)
 		return rc;
 	rc = ckpt_read(r, model_params(m));
 	if (rc == 0)

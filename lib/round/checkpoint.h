@@ -28,7 +28,7 @@ struct checkpoint {
 int checkpoint_open(struct checkpoint *c, const struct frame_reader *r) ERR_MUST;
 /* A model for sequences of c->train.context tokens, which must not exceed the model's: ERR_USAGE.
  * The caller closes it. */
-int checkpoint_load(struct model **out, struct checkpoint *c, struct frame_reader *r, bool train,
-	struct pool *pool) ERR_MUST;
+int checkpoint_load(struct model **out, struct checkpoint *c, struct frame_reader *r,
+	enum model_use use, struct pool *pool) ERR_MUST;
 
 #endif

@@ -58,7 +58,8 @@ static int load_model(struct learner *l, struct frame_reader *r)
 	if ((rc = trainer_override(&l->ckpt.train, c->batch, c->context, c->lr,
 		     c->optimizer)) < 0)
 		return rc;
-	if ((rc = checkpoint_load(&l->model, &l->ckpt, r, true, l->pool)) < 0)
+	if ((rc = checkpoint_load(&l->model, &l->ckpt, r,
+		     c->recompute ? MODEL_RECOMPUTE : MODEL_TRAIN, l->pool)) < 0)
 		return rc;
 	n = model_size(l->model);
 	l->base = malloc(n * sizeof *l->base);

@@ -37,6 +37,7 @@ struct learner_conf {
 	uint64_t batch, context; /* 0: the checkpoint's */
 	double lr;              /* peak rate; 0: the checkpoint's */
 	const enum optimizer_kind *optimizer; /* NULL: the checkpoint's */
+	bool recompute;         /* activations in the backward pass, instead of keeping them */
 	const char *state;      /* path of the state; NULL: none is kept; a missing file: fresh */
 	double save_every;      /* seconds between saves of the state under way */
 	enum encoding encoding; /* of the delta: f32r (exact), f32, bf16 */

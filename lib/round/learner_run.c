@@ -106,7 +106,8 @@ static int open_training(struct learner_run *l, struct shard *shard)
 			"a context of %" PRIu64 " tokens is longer than the model's %" PRIu32,
 			train.context, l->manifest.model.context);
 	l->about.context = train.context;
-	rc = model_open(&l->model, &l->manifest.model, (int)train.context, true, l->pool);
+	rc = model_open(&l->model, &l->manifest.model, (int)train.context,
+		c->recompute ? MODEL_RECOMPUTE : MODEL_TRAIN, l->pool);
 	if (rc < 0)
 		return rc;
 	return trainer_open(&l->trainer, l->model, &train, shard, l->manifest.model.vocab,

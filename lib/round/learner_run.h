@@ -34,6 +34,7 @@ struct learner_run_conf {
 	uint64_t batch, context; /* 0: the run's */
 	double lr;              /* 0: the run's */
 	const enum optimizer_kind *optimizer; /* NULL: the run's */
+	bool recompute;         /* activations in the backward pass, instead of keeping them */
 	bool encoded;           /* encoding counts; else the run's */
 	enum encoding encoding; /* of deltas */
 	bool adopting;          /* adopt counts; else the run's */

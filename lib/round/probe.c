@@ -31,7 +31,7 @@ int probe_run(struct probe *p, const struct model_conf *c, struct pool *pool, pr
 	p->logits = calloc(c->vocab, sizeof *p->logits);
 	if (!p->logits)
 		return err_nomem();
-	rc = model_open(&m, c, T, false, pool);
+	rc = model_open(&m, c, T, MODEL_FORWARD, pool);
 	if (rc == 0)
 		rc = load(ctx, model_params(m));
 	if (rc == 0)

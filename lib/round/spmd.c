@@ -12,6 +12,7 @@ struct greeting {
 	char version[32];
 	struct model_conf c;
 	int context; /* 0: there is nothing to do */
+	enum model_use use;
 };
 /* What it says before each step. */
 struct order {
@@ -114,7 +115,7 @@ int spmd_open(struct spmd **out, struct ranks *r)
 
 int spmd_begin(struct spmd *s, struct model *m, const struct model_conf *c, int context)
 {
-	struct greeting hello = { .version = OPT_VERSION, .c = *c, .context = context };
+	struct greeting hello = { .version = OPT_VERSION, .c = *c, .context = context, .use = model_use(m) };
 	int rc;
 
 	if (!s)
@@ -210,7 +211,7 @@ int spmd_serve(struct ranks *r, struct pool *pool)
 		rc = err_set(ERR_USAGE, "rank %d is version " OPT_VERSION ", the first another: install the same "
 			"everywhere", ranks_self(r));
 	if (rc == 0 && hello.context > 0)
-		rc = model_open(&m, &hello.c, hello.context, true, pool);
+		rc = model_open(&m, &hello.c, hello.context, hello.use, pool);
 	if (rc == 0 && m)
 		rc = hold(&s, m, &hello.c);
 	if (rc == 0 && m)

@@ -3,8 +3,8 @@
  *
  * What any kind of learner does between two boundaries: dl-learn as a filter, a learner of a run directory,
  * and learners in virtual time. It knows nothing of bases, rounds or files but the shard it reads from.
- * Memory: p, g, m, v, 16 bytes a parameter (of those that Muon trains 12) and 4 more for each further thread of the pool; and
- * activations of one batch.
+ * Memory: p, g, m, v, 16 bytes a parameter, 12 of those that Muon trains, and 4 more for each further thread;
+ * and activations of one batch.
  */
 #ifndef TRAINER_H
 #define TRAINER_H

@@ -252,6 +252,70 @@ rounds() {
 	dl-merge m0.ckpt a.delta >m1.ckpt
 }
 
+@test "--recompute changes memory, not the bytes" {
+	dl-learn -j 1 -n 20 --recompute -d text.0.tok -o a.delta g0.ckpt
+	expect_same a.delta want.delta
+	dl-init -c moe >moe.ckpt
+	for j in 1 2; do
+		dl-learn -j $j -n 2 -B 3 -T 16 -d text.0.tok -o a.delta moe.ckpt
+		dl-learn -j $j -n 2 -B 3 -T 16 --recompute -d text.0.tok -o b.delta moe.ckpt
+		expect_same a.delta b.delta
+	done
+}
+
+# estimate KEY OPTION... - a number of the dry run in JSON.
+estimate() {
+	local key=$1
+	shift
+	dl-learn --dry-run --json -d text.0.tok "$@" | jq "$key"
+}
+
+# expect_within_a_tenth SAID MEASURED
+expect_within_a_tenth() {
+	awk -v s="$1" -v m="$2" 'BEGIN { exit !(s > 0.9 * m && s < 1.1 * m) }' || complain "said $1, measured $2"
+}
+
+@test "--dry-run says memory and bytes to a tenth of what is then measured, and trains nothing" {
+	local options said
+	command -v jq >/dev/null || skip "no jq here"
+	dl-init -c tiny >tiny.ckpt
+	run -0 --separate-stderr dl-learn --dry-run -B 2 -T 64 -d text.0.tok -s state -o x.delta --metrics m.tsv tiny.ckpt
+	expect_no_stderr
+	expect_stdout_like 'parameters +885888'
+	expect_stdout_like 'memory +[0-9.]+ MiB'
+	expect_stdout_like 'step +[0-9.]+ s, 128 tokens, [0-9]+ tokens/s'
+	expect_no_file state
+	expect_no_file x.delta
+	expect_no_file m.tsv
+	dl-learn -n 24 -B 2 -T 64 -d text.0.tok -s state -o a.delta tiny.ckpt
+	expect_within_a_tenth "$(estimate .round.sent tiny.ckpt)" "$(stat -c %s a.delta)"
+	expect_within_a_tenth "$(estimate .round.received tiny.ckpt)" "$(stat -c %s tiny.ckpt)"
+	expect_within_a_tenth "$(estimate .state tiny.ckpt)" "$(stat -c %s state)"
+	[ -z "${DL_SANITIZE:-}" ] || return 0 # memory of its own
+	for options in "-j 1" "-j 2" "-j 1 --recompute" "-j 1 --optimizer muon"; do
+		# shellcheck disable=SC2086 # words on purpose
+		said=$(estimate .memory.total $options -B 4 tiny.ckpt)
+		# shellcheck disable=SC2086
+		"$DL_TOOLS/dl-measure" dl-learn $options -n 2 -B 4 -d text.0.tok -o a.delta tiny.ckpt 2>measured
+		expect_within_a_tenth "$said" $(($(tail -n 1 measured | cut -d' ' -f2) * 1048576))
+	done
+}
+
+@test "--dry-run of a run directory leaves it as it was" {
+	dl-init -r run -c small.conf
+	find run | sort >before
+	run -0 --separate-stderr dl-learn --dry-run -j 1 -r run -d text.0.tok
+	expect_no_stderr
+	expect_stdout_like '  state +[0-9.]+ MiB'
+	expect_stdout_like '  fragments +[0-9.]+ MiB'
+	find run | sort >after
+	expect_same before after
+	run -2 --separate-stderr dl-learn --dry-run -T 33 -d text.0.tok g0.ckpt
+	expect_stderr_line "^dl-learn: a context of 33 tokens is longer than the model's 32$"
+	run -2 --separate-stderr dl-learn -n 1 --json -d text.0.tok g0.ckpt
+	expect_stderr_line "^dl-learn: option --json goes with --dry-run$"
+}
+
 @test "the same number of threads gives the same bytes" {
 	dl-learn -j 3 -n 10 -d text.0.tok g0.ckpt >a.delta
 	dl-learn -j 3 -n 10 -d text.0.tok g0.ckpt >b.delta

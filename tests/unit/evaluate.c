@@ -17,7 +17,7 @@ static struct model *open_model(struct pool *pool)
 	CHECK(fd_open_in(run.ckpt, &fd) == 0);
 	CHECK(frame_open(&r, fd, "g.ckpt", &run.trust, NULL) == 0);
 	CHECK(checkpoint_open(&c, r) == 0);
-	CHECK(checkpoint_load(&m, &c, r, false, pool) == 0);
+	CHECK(checkpoint_load(&m, &c, r, MODEL_FORWARD, pool) == 0);
 	CHECK(c.meta.step == 100);
 	frame_reader_free(r);
 	close(fd);

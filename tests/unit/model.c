@@ -5,6 +5,8 @@
  */
 #define TOL 2e-5
 #define STEP_TOL 1e-5
+#include <malloc.h>
+
 #include "model_cases.h"
 
 /* Same inputs, seed and number of threads: the same bytes, whatever happened before. */
@@ -111,7 +113,7 @@ static void a_model_for_evaluation_agrees(const char *text)
 	double sums[3], again[3];
 
 	fixture_open(&f, text, 2, 3, 9);
-	CHECK(model_open(&m, &f.c, 9, false, f.pool) == 0);
+	CHECK(model_open(&m, &f.c, 9, MODEL_FORWARD, f.pool) == 0);
 	memcpy(model_params(m), model_params(f.model), (size_t)model_size(m) * sizeof(real));
 	CHECK(model_losses(f.model, sums, f.ids, 3, 9) == 0 &&
 		model_losses(m, again, f.ids, 3, 9) == 0);
@@ -119,6 +121,89 @@ static void a_model_for_evaluation_agrees(const char *text)
 	model_close(m);
 	fixture_close(&f);
 }
+
+/* The gradients of a model that keeps less, and computes twice. Several calls a batch, ragged ones, too. */
+static void recomputed_gradients_are_the_same(const char *text, int threads, int B, int T)
+{
+	struct fixture f;
+	struct model *m;
+	double kept, again;
+
+	fixture_open(&f, text, threads, B, T);
+	CHECK(model_open(&m, &f.c, (int)f.c.context, MODEL_RECOMPUTE, f.pool) == 0);
+	CHECK(model_use(m) == MODEL_RECOMPUTE && model_use(f.model) == MODEL_TRAIN);
+	const size_t bytes = (size_t)model_size(m) * sizeof(real);
+
+	memcpy(model_params(m), model_params(f.model), bytes);
+	for (int i = 0; i < 2; i++) {
+		struct model_load load[2];
+
+		CHECK(model_backward(f.model, &kept, f.ids, B, T) == 0 &&
+			model_backward(m, &again, f.ids, B, T) == 0);
+		CHECK(kept == again && memcmp(model_grads(m), model_grads(f.model), bytes) == 0);
+		model_load(&load[0], m);
+		model_load(&load[1], f.model);
+		CHECK(load[0].balance == load[1].balance);
+		CHECK(memcmp(load[0].routed, load[1].routed,
+			f.c.layers * f.c.experts * sizeof(*load[0].routed)) == 0);
+		model_params(m)[i] += 1;
+		model_params(f.model)[i] += 1;
+	}
+	model_close(m);
+	fixture_close(&f);
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static void memory_is_what_is_said(const char *text, enum model_use use, int threads)
+{
+	(void)text, (void)use, (void)threads; /* another malloc, which does not count like this */
+}
+#else
+static uint64_t allocated(void)
+{
+	const struct mallinfo2 now = mallinfo2();
+
+	return now.uordblks + now.hblkhd;
+}
+
+/* What model_memory says of batches that fill every thread, against what malloc gave. */
+static void memory_is_what_is_said(const char *text, enum model_use use, int threads)
+{
+	struct model_memory said;
+	struct fixture f;
+	struct model *m;
+
+	fixture_open(&f, text, threads, 1, 1);
+	const uint64_t before = allocated();
+
+	CHECK(model_open(&m, &f.c, (int)f.c.context, use, f.pool) == 0);
+	const double took = (double)(allocated() - before);
+
+	CHECK(model_memory(&said, &f.c, (int)f.c.context, use, threads, 4096) == 0);
+	CHECK_NEAR(((double)said.params + (double)said.grads + (double)said.activations) / took, 1, 0.01);
+	model_close(m);
+	fixture_close(&f);
+}
+#endif
+
+/* A small batch has less in use. */
+static void memory_follows_the_batch(void)
+{
+	struct model_memory a, b;
+	struct fixture f;
+
+	fixture_open(&f, GROUPED, 2, 1, 1);
+	CHECK(model_memory(&a, &f.c, 9, MODEL_TRAIN, 2, 2) == 0 && a.rows == 9);
+	CHECK(model_memory(&b, &f.c, 9, MODEL_TRAIN, 2, 3) == 0 && b.rows == 18);
+	CHECK(a.grads == 2 * a.params && b.activations > a.activations);
+	CHECK(model_memory(&b, &f.c, 9, MODEL_TRAIN, 2, 1) == 0 && b.grads == a.params);
+	CHECK(b.activations == a.activations / 2);
+	CHECK(model_memory(&b, &f.c, 9, MODEL_FORWARD, 1, 1) == 0 && b.grads == 0);
+	CHECK(model_memory(&b, &f.c, 9, MODEL_RECOMPUTE, 2, 2) == 0 && b.activations < a.activations);
+	fixture_close(&f);
+}
+
+#define SIZED "vocab 300\nd_model 64\nlayers 5\nheads 4\nff 160\ncontext 80\n"
 
 int main(void)
 {
@@ -140,5 +225,16 @@ int main(void)
 	a_model_for_evaluation_agrees(GROUPED);
 	a_model_for_evaluation_agrees(EXPERTS);
 	idle_experts_learn_nothing();
+	recomputed_gradients_are_the_same(GROUPED, 1, 1, 9);
+	recomputed_gradients_are_the_same(GROUPED, 3, 7, 5);
+	recomputed_gradients_are_the_same(EXPERTS, 2, 7, 9);
+	recomputed_gradients_are_the_same(SIZED, 2, 30, 79);
+	recomputed_gradients_are_the_same(SIZED "experts 4\n", 1, 15, 80);
+	for (enum model_use use = MODEL_FORWARD; use <= MODEL_RECOMPUTE; use++)
+		for (int threads = 1; threads < 4; threads++) {
+			memory_is_what_is_said(SIZED, use, threads);
+			memory_is_what_is_said(SIZED "experts 4\ntied no\n", use, threads);
+		}
+	memory_follows_the_batch();
 	return unit_done("model");
 }

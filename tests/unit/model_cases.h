@@ -30,7 +30,7 @@ static inline void fixture_open(struct fixture *f, const char *text, int threads
 	CHECK(conf_parse(&conf, text, strlen(text)) == 0 && model_conf_read(&f->c, &conf) == 0);
 	conf_release(&conf);
 	CHECK(pool_open(&f->pool, threads) == 0);
-	CHECK(model_open(&f->model, &f->c, (int)f->c.context, true, f->pool) == 0);
+	CHECK(model_open(&f->model, &f->c, (int)f->c.context, MODEL_TRAIN, f->pool) == 0);
 	f->ids = calloc((size_t)B * (size_t)(T + 1), sizeof(*f->ids));
 	if (!f->model || !f->ids)
 		abort();
@@ -198,7 +198,7 @@ static inline void going_on_is_starting_over(const char *text, int T)
 	struct fixture f;
 
 	fixture_open(&f, text, 2, 2, T);
-	CHECK(model_open(&m, &f.c, T, false, f.pool) == 0);
+	CHECK(model_open(&m, &f.c, T, MODEL_FORWARD, f.pool) == 0);
 	const size_t bytes = (size_t)f.c.vocab * sizeof(real);
 	real *have = malloc(bytes), *want = malloc(bytes);
 

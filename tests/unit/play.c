@@ -112,7 +112,7 @@ static void scene_open(struct scene *s, int trace_fd, unsigned given, int thread
 	*s = (struct scene){ .trace_fd = trace_fd, .ckpt_fd = open(run.ckpt, O_RDONLY) };
 	CHECK(frame_open(&s->ckpt, s->ckpt_fd, "g", &run.trust, NULL) == 0);
 	CHECK(checkpoint_open(&s->c, s->ckpt) == 0);
-	CHECK(checkpoint_load(&s->model, &s->c, s->ckpt, false, NULL) == 0);
+	CHECK(checkpoint_load(&s->model, &s->c, s->ckpt, MODEL_FORWARD, NULL) == 0);
 	CHECK(trace_open(&s->trace, trace_fd) == 0);
 	CHECK(play_shards(&s->shards, trace_head(s->trace), given) == 0);
 	for (unsigned i = 0; i < s->shards; i++)
@@ -246,7 +246,7 @@ static void real_begin(struct real *r, const struct scene *s, const char *adopt)
 
 		snprintf(l->name, sizeof l->name, "learner-%u", i);
 		CHECK(shard_open(&l->shard, run.shard, &run.trust) == 0);
-		CHECK(model_open(&l->model, &run.model, (int)run.train.context, true, NULL) == 0);
+		CHECK(model_open(&l->model, &run.model, (int)run.train.context, MODEL_TRAIN, NULL) == 0);
 		CHECK(trainer_open(&l->trainer, l->model, &run.train, l->shard, 32, s->c.meta.seed, l->name, NULL) == 0);
 		CHECK(replica_open(&l->replica, &r->cut, l->trainer.params, &rule) == 0);
 	}
@@ -543,7 +543,7 @@ static void lockstep_is_a_larger_batch(void)
 
 	train.batch *= 4;
 	scene_open(&s, trace_file(HEAD("lockstep", 1, "overwrite"), LOCKSTEP), 1, 1);
-	CHECK(model_open(&model, &run.model, (int)train.context, true, NULL) == 0);
+	CHECK(model_open(&model, &run.model, (int)train.context, MODEL_TRAIN, NULL) == 0);
 	CHECK(trainer_open(&t, model, &train, s.shard[0], 32, s.c.meta.seed, "learner-0", NULL) == 0);
 	memcpy(t.params, model_params(s.model), n * sizeof(float));
 	for (uint64_t i = 0; i < 7; i++)

@@ -19,7 +19,7 @@ static int rig_open(struct rig *g, const char *name)
 	uint64_t at = 0;
 
 	CHECK(shard_open(&g->shard, run.shard, &run.trust) == 0);
-	CHECK(model_open(&g->model, &run.model, (int)c->context, true, NULL) == 0);
+	CHECK(model_open(&g->model, &run.model, (int)c->context, MODEL_TRAIN, NULL) == 0);
 	for (uint32_t i = 0; i < run.layout.n; at += run.layout.v[i++].count)
 		model_init_slice(&run.model, &run.layout, 11, i, 0, model_params(g->model) + at,
 			run.layout.v[i].count);
