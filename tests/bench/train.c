@@ -3,9 +3,11 @@
  * is kept.
  *
  * One line for each preset and number of threads. Work counted: 6 N + 6 L T Q a token, N weights in
- * matrices with the output head, Q = heads * head_dim. The peak is that of sgemm on 512 x 512 x
- * 512, on all threads at once, measured before and after each line. Medians of ROUNDS steps; batch
- * 8. Other work on the machine shows in every figure: compare ratios of one run.
+ * matrices with the output head, those of the experts of a token only, Q = heads * head_dim. The peak is that
+ * of sgemm on 512 x 512 x 512, on all threads at once, measured before and after each line; beside it that of our
+ * own kernels. Last, the speed of evaluation (forward only) as a multiple of training. moe has as many active
+ * parameters as tiny, and is compared with it. Medians of ROUNDS steps; batch 8. Other work on the
+ * machine shows in every figure: compare ratios of one run.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,7 @@
 #include "base/rng.h"
 #include "math/adamw.h"
 #include "math/blas.h"
+#include "math/gemm.h"
 #include "math/model.h"
 
 enum { BATCH = 8, ROUNDS = 7, SIDE = 512, PRODUCTS = 40, THREADS_MOST = 64 };
@@ -27,9 +30,11 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+enum { EACH = 3 * SIDE * SIDE + GEMM_WORK };
+
 static int multiply(void *ctx, int i, int thread)
 {
-	real *square = (real *)ctx + (size_t)i * 3 * SIDE * SIDE;
+	real *square = (real *)ctx + (size_t)i * EACH;
 
 	(void)thread;
 	for (int r = 0; r < PRODUCTS; r++)
@@ -38,17 +43,28 @@ static int multiply(void *ctx, int i, int thread)
 	return 0;
 }
 
-/* GFLOP/s of sgemm on every thread of the pool. */
-static double peak(struct pool *pool, struct clock clock)
+static int multiply_own(void *ctx, int i, int thread)
+{
+	real *square = (real *)ctx + (size_t)i * EACH;
+
+	(void)thread;
+	for (int r = 0; r < PRODUCTS; r++)
+		gemm_nt(square, square + SIDE * SIDE, square + 2 * SIDE * SIDE, SIDE, SIDE, SIDE, false,
+			square + 3 * SIDE * SIDE);
+	return 0;
+}
+
+/* GFLOP/s of these products on every thread of the pool. */
+static double peak(int (*product)(void *, int, int), struct pool *pool, struct clock clock)
 {
 	const int threads = pool_threads(pool);
-	real *squares = calloc((size_t)threads * 3 * SIDE * SIDE, sizeof(real));
+	real *squares = calloc((size_t)threads * EACH, sizeof(real));
 	double best = 0;
 
 	for (int i = 0; squares && i < 5; i++) {
 		const double start = clock_now(&clock);
 
-		if (pool_run(pool, multiply, squares, threads) < 0)
+		if (pool_run(pool, product, squares, threads) < 0)
 			break;
 		const double rate = 2e-9 * SIDE * SIDE * SIDE * PRODUCTS * threads /
 			(clock_now(&clock) - start);
@@ -79,7 +95,7 @@ static int setup_open(struct setup *s, const char *preset, int threads)
 		rc = model_conf_read(&s->c, &conf);
 	conf_release(&conf);
 	if (rc < 0 || (rc = pool_open(&s->pool, threads)) < 0 ||
-		(rc = model_open(&s->model, &s->c, (int)s->c.context, true, s->pool)) < 0)
+		(rc = model_open(&s->model, &s->c, (int)s->c.context, MODEL_TRAIN, s->pool)) < 0)
 		return rc;
 	const struct tensors *layout = model_tensors(s->model);
 	const size_t tokens = (size_t)BATCH * (s->c.context + 1);
@@ -129,12 +145,30 @@ static double flops_a_token(const struct model_conf *c)
 {
 	const double Q = (double)c->heads * c->head_dim, KV = (double)c->kv_heads * c->head_dim;
 	const double C = c->d_model;
-	const double N = c->layers * (C * (2 * Q + 2 * KV) + 3 * C * c->ff) + (double)c->vocab * C;
+	const double N = c->layers * (C * (2 * Q + 2 * KV) + 3 * C * c->ff * (c->experts ? c->experts_per_token : 1)) + (double)c->vocab * C;
 
 	return 6 * N + 6 * (double)c->layers * c->context * Q;
 }
 
-static int measure(const char *preset, int threads)
+/* Median seconds of a forward pass. */
+static int evaluation(struct setup *s, double *seconds)
+{
+	double time[ROUNDS], loss;
+	int rc = 0;
+
+	for (int i = 0; rc == 0 && i < ROUNDS; i++) {
+		const double start = clock_now(&s->clock);
+
+		rc = model_forward(s->model, &loss, s->ids, BATCH, (int)s->c.context);
+		time[i] = clock_now(&s->clock) - start;
+	}
+	qsort(time, ROUNDS, sizeof(time[0]), by_size);
+	*seconds = time[ROUNDS / 2];
+	return rc;
+}
+
+/* *speed: tokens a second. */
+static int measure(double *speed, const char *preset, int threads)
 {
 	struct setup s = { .clock = clock_monotonic() };
 	double time[ROUNDS];
@@ -144,7 +178,8 @@ static int measure(const char *preset, int threads)
 		setup_close(&s);
 		return rc;
 	}
-	double most = peak(s.pool, s.clock);
+	double most = peak(multiply, s.pool, s.clock), forward = 0;
+	const double own = peak(multiply_own, s.pool, s.clock);
 
 	for (int i = 0; rc == 0 && i < ROUNDS + 2; i++) {
 		const double start = clock_now(&s.clock);
@@ -153,15 +188,19 @@ static int measure(const char *preset, int threads)
 		if (i >= 2)
 			time[i - 2] = clock_now(&s.clock) - start;
 	}
-	const double after = peak(s.pool, s.clock);
+	if (rc == 0)
+		rc = evaluation(&s, &forward);
+	const double after = peak(multiply, s.pool, s.clock);
 
 	most = after > most ? after : most;
 	qsort(time, ROUNDS, sizeof(time[0]), by_size);
 	const double tokens = BATCH * (double)s.c.context / time[ROUNDS / 2];
 	const double rate = tokens * flops_a_token(&s.c) * 1e-9;
 
-	printf("%-7s %d threads %9.0f tokens/s %7.1f GFLOP/s %4.0f %% of sgemm %6.1f\n", preset,
-		threads, tokens, rate, 100 * rate / most, most);
+	printf("%-7s %d threads %9.0f tokens/s %7.1f GFLOP/s %4.0f %% of sgemm %6.1f %4.0f %% of own %6.1f, "
+	       "evaluation x%.2f\n", preset, threads, tokens, rate, 100 * rate / most, most, 100 * rate / own, own,
+		time[ROUNDS / 2] / forward);
+	*speed = tokens;
 	fflush(stdout);
 	setup_close(&s);
 	return rc;
@@ -169,15 +208,18 @@ static int measure(const char *preset, int threads)
 
 int main(int argc, char **argv)
 {
-	static const char *const presets[] = { "tiny", "small", "medium" };
+	static const char *const presets[] = { "tiny", "small", "medium", "moe" };
 	const int threads = argc > 2 ? atoi(argv[2]) : 2;
+	double speed[4] = { 0 };
 
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		for (int t = 1; t <= threads && t <= THREADS_MOST; t *= 2)
 			if ((argc < 2 || strcmp(argv[1], presets[i]) == 0) &&
-				measure(presets[i], t) < 0) {
+				measure(&speed[i], presets[i], t) < 0) {
 				fprintf(stderr, "train: %s\n", err_text());
 				return 1;
 			}
+	if (argc < 2)
+		printf("moe: %.2f of the speed of tiny, which has the same active parameters\n", speed[3] / speed[0]);
 	return 0;
 }
