@@ -124,7 +124,7 @@ more_merges() {
 # What must hold of every run whatever has happened to it: each version comes out of its deltas again, bit for
 # bit, and the books of the learners balance.
 expect_sound() {
-	run --separate-stderr dl-sync -r "$1" --replay
+	run --separate-stderr in_time dl-sync -r "$1" --replay
 	[ "$status" -eq 0 ] || complain "replay of $1 failed"
 	run --separate-stderr dl-show --ledger "$1"
 	[ "$status" -eq 0 ] || complain "the books of $1 do not balance"
@@ -143,9 +143,10 @@ ready_run() {
 	kill -TERM "${pids[a]}" "${pids[b]}"
 	ended a b
 }
-# answered RUN N: are there N deltas of each of a and b? Calls are made on the way.
+# answered RUN N: are there N deltas of each of a and b? Calls are made on the way, and no pass more than that: it
+# would merge.
 answered() {
-	dl-sync -q -r "$1" --once || :
+	[ "$(run=$1 tape_count ' call ')" -ge "$2" ] || dl-sync -q -r "$1" --once || :
 	[ "$(find "$1/learner/a" "$1/learner/b" -name 'f*.delta' | wc -l)" -ge $((2 * $2)) ]
 }
 # What was merged into what, without what differs from try to try.

@@ -42,7 +42,7 @@ plan() {
 	printf '%s\n' "${@:2}" >"plan.$1"
 }
 stubbed() {
-	"$BATS_FILE_TMPDIR/stubs/dl-run" -m 2 --corpus text.txt -c small.conf -P 2 "$@" run
+	in_time "$BATS_FILE_TMPDIR/stubs/dl-run" -m 2 --corpus text.txt -c small.conf -P 2 "$@" run
 }
 # in_background: stubbed, its pid in $runner, its words in err. As from a terminal, where SIGINT counts.
 in_background() {
@@ -87,10 +87,10 @@ tokens         [0-9]+$'
 	[ "$(dl-eval -d run/data/2.valid.tok "$ckpt")" = "$(tail -n +2 <<<"$first")" ]
 	run -0 --separate-stderr run_small
 	expect_stdout "$first"
-	run -0 --separate-stderr dl-run -m 2 run
+	run -0 --separate-stderr in_time dl-run -m 2 run
 	expect_stdout "$first"
 	dl-show --verify "$ckpt"
-	run -0 dl-top -1 run
+	run -0 in_time dl-top -1 run
 	expect_stdout_like '^run run   [0-9a-f]{16}   done
 step (1[6-9]|2[0-9]) of 16 '
 	run -0 --separate-stderr dl-show --why run
@@ -101,7 +101,7 @@ step (1[6-9]|2[0-9]) of 16 '
 	run -0 --separate-stderr timeout 300 dl-run -m 1 --corpus text.txt -c small.conf -P 2 -H 4 --target-steps 40 run
 	expect_no_stderr
 	first=$output
-	run -0 --separate-stderr dl-run -m 3 run
+	run -0 --separate-stderr in_time dl-run -m 3 run
 	expect_stdout "$first"
 	expect_same run/data/1.valid.tok run/data/3.valid.tok
 	dl-data -d run/data/3.0.tok | wc -c >sum
@@ -226,10 +226,10 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 	refused --lease --lease 46s
 	refused --target-steps --target-steps 61
 	refused --target-tokens --target-tokens 1000
-	run -2 --separate-stderr "$BATS_FILE_TMPDIR/stubs/dl-run" -m 1 -P 3 run
+	run -2 --separate-stderr in_time "$BATS_FILE_TMPDIR/stubs/dl-run" -m 1 -P 3 run
 	expect_stderr_line "^dl-run: option -P: the run has 2, not 3: "
 	sed 's/^batch 4/batch 5/' small.conf >other.conf
-	run -2 --separate-stderr dl-run -m 2 -c other.conf run
+	run -2 --separate-stderr in_time dl-run -m 2 -c other.conf run
 	expect_stderr_line '^dl-run: option -c: other\.conf: the run has batch 4, not 5: '
 	plan syncer 'exit 2' # gets that far
 	run -2 --separate-stderr stubbed --momentum 0.50 --lease 0.75m --target-steps 60 --rule rda --seed 0
@@ -237,20 +237,20 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 }
 
 @test "mistakes are told before anything is made" {
-	run -2 --separate-stderr dl-run run
+	run -2 --separate-stderr in_time dl-run run
 	expect_stderr_line '^dl-run: how many learners\? give -m M$'
-	run -2 --separate-stderr dl-run -m 0 run
+	run -2 --separate-stderr in_time dl-run -m 0 run
 	expect_stderr_line '^dl-run: option --learners: '
-	run -2 --separate-stderr dl-run -m 2
+	run -2 --separate-stderr in_time dl-run -m 2
 	expect_stderr_line '^dl-run: which run\? give a directory$'
-	run -2 --separate-stderr dl-run -m 2 --target-steps 5 --target-tokens 5 run
+	run -2 --separate-stderr in_time dl-run -m 2 --target-steps 5 --target-tokens 5 run
 	expect_stderr_line '^dl-run: the run ends at --target-steps or at --target-tokens: one of them$'
-	run -1 --separate-stderr dl-run -m 2 --corpus nowhere.txt run
+	run -1 --separate-stderr in_time dl-run -m 2 --corpus nowhere.txt run
 	expect_stderr_line '^dl-run: nowhere\.txt: No such file'
-	run -2 --separate-stderr dl-run -m 2 --corpus text.txt -c small.conf -P 0 run
+	run -2 --separate-stderr in_time dl-run -m 2 --corpus text.txt -c small.conf -P 0 run
 	expect_stderr_line '^dl-run: dl-init: option --fragments: '
 	printf '%s\n' 'layerz 3' >bad.conf
-	run -2 --separate-stderr dl-run -m 2 --corpus text.txt -c bad.conf run
+	run -2 --separate-stderr in_time dl-run -m 2 --corpus text.txt -c bad.conf run
 	expect_stderr_line "^dl-run: dl-init: bad\.conf: line 1: unknown key 'layerz'"
 	expect_no_file run
 }
@@ -260,7 +260,7 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 	for program in "$DL_BIN"/dl-*; do
 		cp "$program" bin
 	done
-	run -2 --separate-stderr env PATH=/nowhere bin/dl-run -m 2 run
+	run -2 --separate-stderr in_time env PATH=/nowhere bin/dl-run -m 2 run
 	expect_stderr_line '^dl-run: no data: give --corpus FILE, or install the default corpus with apt-get install bible-kjv$'
 	expect_no_file run
 }
@@ -272,11 +272,11 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 	{ cat text.txt && echo; } >longer.txt
 	tr e f <text.txt >different.txt
 	for other in shorter longer different; do
-		run -2 --separate-stderr dl-run -m 2 --corpus $other.txt run
+		run -2 --separate-stderr in_time dl-run -m 2 --corpus $other.txt run
 		expect_stderr_line "^dl-run: --corpus .*/$other\.txt: the run has another one, in data/corpus\.tok$"
 	done
 	dl-data -o text text.txt
-	run -2 --separate-stderr "$BATS_FILE_TMPDIR/stubs/dl-run" -m 2 --corpus text.tok run
+	run -2 --separate-stderr in_time "$BATS_FILE_TMPDIR/stubs/dl-run" -m 2 --corpus text.tok run
 	expect_stderr_like 'no syncer'
 }
 
@@ -285,7 +285,7 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 	seq 0 299 | awk '{ for (i = 0; i < 40; i++) printf "%d ", ($1 + i * i) % 300; print "" }' |
 		dl-data --ids --vocab 300 --bytes 50000 -o ids
 	plan syncer 'exit 2'
-	run -2 --separate-stderr "$BATS_FILE_TMPDIR/stubs/dl-run" -m 2 --corpus ids.tok -c ids.conf -P 2 run
+	run -2 --separate-stderr in_time "$BATS_FILE_TMPDIR/stubs/dl-run" -m 2 --corpus ids.tok -c ids.conf -P 2 run
 	expect_stderr_like 'no syncer'
 	dl-data -d ids.tok >whole
 	dl-data -d run/data/corpus.tok >again

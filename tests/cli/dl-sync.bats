@@ -67,7 +67,7 @@ until_file() {
 }
 
 replays() {
-	run -0 --separate-stderr dl-sync -r run --replay
+	run -0 --separate-stderr in_time dl-sync -r run --replay
 	expect_stdout_like " 0 different"
 	expect_stdout_like " 0 not kept"
 	run -0 --separate-stderr dl-show --ledger run # the books balance
@@ -76,7 +76,7 @@ replays() {
 @test "a run goes to its end, quietly" {
 	new_run --target-steps 100
 	learners 3
-	run -0 --separate-stderr dl-sync -r run
+	run -0 --separate-stderr in_time dl-sync -r run
 	expect_stdout ""
 	expect_no_stderr
 	wait "$learners"
@@ -86,14 +86,14 @@ replays() {
 	run -0 --separate-stderr dl-show --verify run/ckpt/*.ckpt
 	replays
 	expect_no_temporary run
-	run -0 --separate-stderr dl-sync -r run # it is done
+	run -0 --separate-stderr in_time dl-sync -r run # it is done
 	expect_no_stderr
 }
 
 @test "a target of tokens ends a run, too" {
 	new_run --target-tokens 20000
 	learners 2
-	run -0 dl-sync -r run
+	run -0 in_time dl-sync -r run
 	tape_has " finish why=target_tokens "
 }
 
@@ -112,21 +112,21 @@ replays() {
 @test "the lines of a round are told with -v" {
 	new_run --target-steps 60
 	learners 2
-	run -0 --separate-stderr dl-sync -r run -v
+	run -0 --separate-stderr in_time dl-sync -r run -v
 	expect_stderr_like "round 1: f00[0-3] is at version 1, step [0-9]+: answers [12]/2, xi_step "
 	expect_stderr_like "slack [-0-9.e]+, window [0-9.e-]+, .* H "
 }
 
 @test "--once says what is missing, with status 4" {
 	new_run -K 2
-	run -4 --separate-stderr dl-sync -r run --once
+	run -4 --separate-stderr in_time dl-sync -r run --once
 	expect_stderr_line "^dl-sync: nothing to merge: no round is due, 0 of 0 learners are alive, a quorum needs 2$"
 	begin one dl-pretend -r run -i one --rate 1000 --for 1s
 	wait "$one"
-	run -0 --separate-stderr dl-sync -r run --once # calls
+	run -0 --separate-stderr in_time dl-sync -r run --once # calls
 	begin one dl-pretend -r run -i one --rate 1000 --for 1s
 	wait "$one"
-	run -4 --separate-stderr dl-sync -r run --once
+	run -4 --separate-stderr in_time dl-sync -r run --once
 	expect_stderr_like "round 1 \(f00[0-3]\) has 1 of 2 answers and waits for .* since 20[0-9-]+ [0-9:]+ UTC"
 }
 
@@ -147,7 +147,7 @@ replays() {
 	new_run
 	begin first dl-sync -r run
 	until_tape " epoch epoch=1 "
-	run -4 --separate-stderr dl-sync -r run
+	run -4 --separate-stderr in_time dl-sync -r run
 	expect_stderr_line "^dl-sync: another syncer lives: syncer/lock: in use by process $first"
 	kill "$first"
 	wait "$first" # tidily: status 0
@@ -179,7 +179,7 @@ elsewhere() {
 	begin first dl-sync -r run
 	until_tape " publish "
 	kill -STOP "$first"
-	run -4 --separate-stderr dl-sync -r run # it is there, for all that can be seen
+	run -4 --separate-stderr in_time dl-sync -r run # it is there, for all that can be seen
 	begin second dl-sync -r run --take-over
 	until_tape " epoch epoch=2 "
 	kill -CONT "$first"
@@ -233,7 +233,7 @@ elsewhere() {
 @test "no quorum until the deadline is status 4, and says who is missing" {
 	new_run -K 3
 	learners 2
-	run -4 --separate-stderr dl-sync -r run --deadline 2s
+	run -4 --separate-stderr in_time dl-sync -r run --deadline 2s
 	expect_stderr_like "nothing was merged until the deadline: "
 	expect_stderr_like "3"
 }
@@ -241,10 +241,10 @@ elsewhere() {
 @test "--for leaves tidily, and the next one goes on" {
 	new_run --target-steps 150
 	learners 2
-	run -0 --separate-stderr dl-sync -r run --for 0.5s
+	run -0 --separate-stderr in_time dl-sync -r run --for 0.5s
 	expect_no_stderr
 	tape_has " end "
-	run -0 dl-sync -r run
+	run -0 in_time dl-sync -r run
 	replays
 }
 
@@ -330,8 +330,8 @@ lines" run/learner/-rf run/learner/tmp.tmp
 	begin syncer dl-break write,fsync ENOSPC "while:$PWD/full" dl-sync -r run
 	sleep 1
 	rm full
-	wait "$syncer" || { kill -0 "$syncer" && false; } || run -0 dl-sync -r run
-	run -0 dl-sync -r run
+	wait "$syncer" || { kill -0 "$syncer" && false; } || run -0 in_time dl-sync -r run
+	run -0 in_time dl-sync -r run
 	replays
 }
 
@@ -349,7 +349,7 @@ lines" run/learner/-rf run/learner/tmp.tmp
 
 @test "--checkpoint writes where the run is, and the one at the end is the same" {
 	new_run --target-steps 60 --checkpoint-every 30
-	run -4 --separate-stderr dl-sync -r run --checkpoint now.ckpt
+	run -4 --separate-stderr in_time dl-sync -r run --checkpoint now.ckpt
 	expect_stderr_like "no syncer has been here yet"
 	expect_no_file now.ckpt
 	learners 2
@@ -374,17 +374,17 @@ lines" run/learner/-rf run/learner/tmp.tmp
 	new_run
 	dl-key show >owner.pub
 	new_home
-	run -3 --separate-stderr dl-sync -r run -T owner.pub
+	run -3 --separate-stderr in_time dl-sync -r run -T owner.pub
 	expect_stderr_line "^dl-sync: .*dl-key admit"
 }
 
 @test "what cannot be meant is status 2" {
-	run -2 --separate-stderr dl-sync
+	run -2 --separate-stderr in_time dl-sync
 	expect_stderr_line "^dl-sync: which run\? give it with -r$"
-	run -2 --separate-stderr dl-sync -r run --once --deadline 5s
-	run -2 --separate-stderr dl-sync -r run --replay --once
-	run -2 --separate-stderr dl-sync -r run --json
-	run -2 --separate-stderr dl-sync -r run here
-	run -1 --separate-stderr dl-sync -r nowhere
+	run -2 --separate-stderr in_time dl-sync -r run --once --deadline 5s
+	run -2 --separate-stderr in_time dl-sync -r run --replay --once
+	run -2 --separate-stderr in_time dl-sync -r run --json
+	run -2 --separate-stderr in_time dl-sync -r run here
+	run -1 --separate-stderr in_time dl-sync -r nowhere
 	expect_stderr_line "^dl-sync: nowhere"
 }

@@ -13,7 +13,7 @@ setup() {
 }
 
 @test "a run that nobody has begun is one plain screen, within 80 columns" {
-	run -0 --separate-stderr dl-top -1 run
+	run -0 --separate-stderr in_time dl-top -1 run
 	expect_no_stderr
 	expect_stdout_like '^run run   [0-9a-f]{16}   not begun
 step 0 of 20   learners 0 of 0 alive   syncer absent
@@ -22,12 +22,12 @@ merges 0, refused 0, late 0   H - of 6   K 1   tau 2   disk [0-9.]+k?
 '
 	awk 'length() > 80 { exit 1 }' <<<"$output"
 	one=$output
-	run -0 --separate-stderr dl-top run </dev/null
+	run -0 --separate-stderr in_time dl-top run </dev/null
 	[ "${one//disk*/}" = "${output//disk*/}" ]
 }
 
 @test "--json is one object on one line" {
-	run -0 --separate-stderr dl-top --json run
+	run -0 --separate-stderr in_time dl-top --json run
 	expect_no_stderr
 	[ "${#lines[@]}" -eq 1 ]
 	expect_stdout_like '^\{"directory":"run","run":"[0-9a-f]{32}","phase":"not begun","syncer":"absent",.*"training_loss":\[\]\}$'
@@ -49,30 +49,30 @@ merges 0, refused 0, late 0   H - of 6   K 1   tau 2   disk [0-9.]+k?
 @test "a relative DL_TRUST means the same inside of the run" {
 	dl-key show >own.pub
 	new_home
-	run -0 --separate-stderr env DL_TRUST=own.pub dl-top -1 run
-	run -3 --separate-stderr dl-top -1 run
+	run -0 --separate-stderr in_time env DL_TRUST=own.pub dl-top -1 run
+	run -3 --separate-stderr in_time dl-top -1 run
 	expect_stdout ""
 	expect_stderr_line '^dl-top: .*manifest: .*not trusted'
 }
 
 @test "what is no run is refused" {
 	mkdir empty
-	run -1 --separate-stderr dl-top -1 empty
+	run -1 --separate-stderr in_time dl-top -1 empty
 	expect_stderr_line '^dl-top: empty: '
-	run -1 --separate-stderr dl-top -1 nowhere
+	run -1 --separate-stderr in_time dl-top -1 nowhere
 	expect_stderr_line '^dl-top: nowhere: No such file'
-	run -1 --separate-stderr dl-top -1 "$BATS_FILE_TMPDIR/small.conf"
+	run -1 --separate-stderr in_time dl-top -1 "$BATS_FILE_TMPDIR/small.conf"
 	expect_stderr_line '^dl-top: .*small.conf: '
 }
 
 @test "wrong options are refused with status 2" {
-	run -2 --separate-stderr dl-top
+	run -2 --separate-stderr in_time dl-top
 	expect_stderr_line '^dl-top: which run\? give its directory$'
-	run -2 --separate-stderr dl-top run run
+	run -2 --separate-stderr in_time dl-top run run
 	expect_stderr_line "^dl-top: one run at a time, not 'run' too$"
-	run -2 --separate-stderr dl-top -1 -d 3 run
+	run -2 --separate-stderr in_time dl-top -1 -d 3 run
 	expect_stderr_line '^dl-top: -1 looks once: no delay then$'
-	run -2 --separate-stderr dl-top -d 0.001 run
+	run -2 --separate-stderr in_time dl-top -d 0.001 run
 	expect_stderr_line '^dl-top: option --delay: between 0.1 and 86400 seconds$'
 }
 

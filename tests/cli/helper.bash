@@ -110,6 +110,12 @@ expect_no_temporary() {
 	[ -z "$left" ] || complain "left behind: $left"
 }
 
+# in_time COMMAND...: a program that may go on for good when it should not, as a run that ought to be refused:
+# after some minutes it is stopped, with a status that no test expects.
+in_time() {
+	timeout -k 30 300 "$@"
+}
+
 # flip_bit FILE BIT: changes one bit in place, counted from the lowest of the first byte.
 flip_bit() {
 	local at=$(($2 / 8)) byte

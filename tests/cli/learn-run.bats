@@ -97,30 +97,30 @@ lives() { # NAME INCARNATION
 	expect_stderr_line "^dl-learn: option --max-stale goes with -r RUN$"
 	run -2 --separate-stderr dl-learn -n 1 -r '' -d text.0.tok
 	expect_stderr_line "^dl-learn: the name of a file is empty$"
-	run -2 --separate-stderr dl-learn -r run
+	run -2 --separate-stderr in_time dl-learn -r run
 	expect_stderr_line "^dl-learn: train on what\? give -d SHARD$"
-	run -2 --separate-stderr dl-learn -r run -d text.0.tok -T 33 -n 1
+	run -2 --separate-stderr in_time dl-learn -r run -d text.0.tok -T 33 -n 1
 	expect_stderr_line "^dl-learn: a context of 33 tokens is longer than the model's 32$"
-	run -2 --separate-stderr dl-learn -r run -d text.0.tok -n 1 --metrics text.0.tok
+	run -2 --separate-stderr in_time dl-learn -r run -d text.0.tok -n 1 --metrics text.0.tok
 	expect_stderr_line "is an input"
 	expect_no_file run/learner/ann
 }
 
 @test "what is no run directory is told" {
 	mkdir empty
-	run -1 --separate-stderr dl-learn -r empty -d text.0.tok -n 1
+	run -1 --separate-stderr in_time dl-learn -r empty -d text.0.tok -n 1
 	expect_stderr_line "^dl-learn: empty: not a run directory"
-	run -1 --separate-stderr dl-learn -r missing -d text.0.tok -n 1
+	run -1 --separate-stderr in_time dl-learn -r missing -d text.0.tok -n 1
 	expect_stderr_line "^dl-learn: missing: No such file or directory$"
 	flip_bit run/manifest 2000
-	run -3 --separate-stderr dl-learn -r run -d text.0.tok -n 1
+	run -3 --separate-stderr in_time dl-learn -r run -d text.0.tok -n 1
 	expect_stderr_line "^dl-learn: manifest: "
 }
 
 @test "a stranger is not admitted, and is told how to be" {
 	dl-key show >owner.pub
 	new_home
-	run -3 --separate-stderr dl-learn -r run -d text.0.tok --trust owner.pub -n 1
+	run -3 --separate-stderr in_time dl-learn -r run -d text.0.tok --trust owner.pub -n 1
 	expect_stderr_line "^dl-learn: "
 	expect_stderr_like "dl-key admit"
 	expect_no_file run/learner/ann
@@ -178,7 +178,7 @@ lives() { # NAME INCARNATION
 	dl-learn -q -j 1 -r run -d text.0.tok -i ann --max-stale 1000000000 3>&- &
 	local pid=$!
 	await made_steps ann 1
-	run --separate-stderr dl-learn -r run -d text.0.tok -i ann -n 1
+	run --separate-stderr in_time dl-learn -r run -d text.0.tok -i ann -n 1
 	expect_status 4
 	expect_stderr_line "^dl-learn: learner/ann/state: in use by process $pid$"
 	kill "$pid"

@@ -118,7 +118,7 @@ mirror() {
 	touch stop
 	ended mirror
 	expect_sound run
-	tape_has ' merge .*c:'
+	tape_has ' merge .*[=,]c:'
 	! tape_has ' refuse .*learner=c .*verdict=(not-authentic|unreadable)' || complain "half a copy was judged"
 }
 

@@ -28,7 +28,7 @@ claims() {
 	! tape_has ' refuse .*learner=honest.*verdict=outlier ' || complain "the honest were refused"
 	[ "$(tape | sed -n 's/.* done step=\([0-9]*\).*/\1/p')" -lt 1000 ] || complain "the run leapt to its end"
 	[ "$(tape | sed -n 's/.* done .*tokens=\([0-9]*\) .*/\1/p')" -lt 1000000 ] || complain "tokens are counted that are none"
-	run --separate-stderr dl-sync -r run --replay
+	run --separate-stderr in_time dl-sync -r run --replay
 	expect_status 0
 }
 

@@ -47,9 +47,9 @@ setup() {
 	sync_run
 	learn a
 	learn b
-	until_true tape_has ' merge .*a:.*b:'
+	until_true tape_has ' merge .*[=,]a:.*[=,]b:'
 	learn c
-	until_true tape_has ' merge .*c:'
+	until_true tape_has ' merge .*[=,]c:'
 	kill_hard a
 	until_true tape_has ' lost learner=a'
 	more_merges 4
@@ -69,7 +69,7 @@ setup() {
 	learn b
 	until_true [ -e run/learner/a/beat ]
 	until_true [ -e run/learner/b/beat ]
-	run --separate-stderr dl-sync -r run --once
+	run --separate-stderr in_time dl-sync -r run --once
 	expect_status 4
 	expect_stderr_like "a quorum needs 3|of 3 "
 	sync_run
@@ -135,10 +135,10 @@ setup() {
 	sync_run
 	learn a
 	until_true tape_has ' publish '
-	run --separate-stderr dl-sync -r run
+	run --separate-stderr in_time dl-sync -r run
 	expect_status 4
 	expect_stderr_like "^dl-sync: "
-	run --separate-stderr dl-sync -r run --once
+	run --separate-stderr in_time dl-sync -r run --once
 	expect_status 4
 	more_merges 2
 	kill -TERM "${pids[sync]}" "${pids[a]}"
@@ -152,7 +152,7 @@ setup() {
 	under="dl-break flock EOPNOTSUPP while:$PWD/run" sync_run
 	learn a
 	until_true tape_has ' publish '
-	run --separate-stderr dl-break flock EOPNOTSUPP while:"$PWD/run" dl-sync -r run
+	run --separate-stderr in_time dl-break flock EOPNOTSUPP while:"$PWD/run" dl-sync -r run
 	expect_status 4
 	expect_stderr_like "another syncer"
 	more_merges 2
@@ -203,7 +203,7 @@ setup() {
 	small_run run
 	sync_run
 	learn a
-	until_true tape_has ' merge .*a:'
+	until_true tape_has ' merge .*[=,]a:'
 	learn b
 	start twin dl-learn -v -r run -i a -j 1 -d "$BATS_FILE_TMPDIR/part.3.tok"
 	until_true eval 'dead a || dead twin'
@@ -222,7 +222,7 @@ setup() {
 	sync_run
 	learn b
 	under="dl-break flock EOPNOTSUPP while:$PWD/nolocks" learn a
-	until_true tape_has ' merge .*a:'
+	until_true tape_has ' merge .*[=,]a:'
 	kill -STOP "${pids[a]}"
 	start twin dl-break flock EOPNOTSUPP while:"$PWD/nolocks" dl-learn -v -r run -i a -j 1 -d "$BATS_FILE_TMPDIR/part.0.tok"
 	until_true tape_has ' answer .*learner=a .*incarnation=2 '
@@ -254,7 +254,7 @@ setup() {
 	sync_run
 	learn a
 	learn b
-	until_true tape_has ' merge .*a:.*b:'
+	until_true tape_has ' merge .*[=,]a:.*[=,]b:'
 	kill -TERM "${pids[b]}"
 	ended b
 	until_true [ -s run/learner/a/state ] || { kill -TERM "${pids[a]}" && ended a; }
@@ -300,14 +300,14 @@ setup() {
 	sync_run
 	learn a
 	learn b
-	until_true tape_has ' merge .*a:.*b:'
+	until_true tape_has ' merge .*[=,]a:.*[=,]b:'
 	kill -STOP "${pids[b]}"
 	more_merges 20
 	[ "$(find run/global/f000 -name '*.frag' | wc -l)" -le 3 ]
 	kill -CONT "${pids[b]}"
 	local have
-	have=$(tape_count ' merge .*b:')
-	until_true tape_has $((have + 2)) ' merge .*b:'
+	have=$(tape_count ' merge .*[=,]b:')
+	until_true tape_has $((have + 2)) ' merge .*[=,]b:'
 	kill -TERM "${pids[sync]}" "${pids[a]}" "${pids[b]}"
 	ended sync a b
 	run --separate-stderr dl-show --ledger run
@@ -318,7 +318,7 @@ setup() {
 	small_run run
 	sync_run
 	learn a --max-stale 200
-	until_true tape_has ' merge .*a:'
+	until_true tape_has ' merge .*[=,]a:'
 	kill_hard sync
 	ends a 4
 	grep -q "max-stale\|syncer" a.log
