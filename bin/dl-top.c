@@ -3,11 +3,13 @@
  */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/num.h"
 #include "base/opt.h"
 #include "base/say.h"
 #include "form/trust.h"
@@ -21,6 +23,7 @@
 #define LOOK 3.0          /* seconds that a single shot watches for signs of life */
 #define DISK_EVERY 10.0   /* seconds */
 #define DISK_FILES 100000
+#define COLUMNS_MOST 1000
 
 static struct {
 	const char *run, *key, *trust;
@@ -177,6 +180,15 @@ static int screen(struct work *w)
 	return rc;
 }
 
+/* Of what is no terminal: what the environment says. */
+static int columns(void)
+{
+	const char *text = getenv("COLUMNS");
+	uint64_t n;
+
+	return text && num_u64(text, &n) == 0 && n > 0 && n <= COLUMNS_MOST ? (int)n : 80;
+}
+
 static int run(struct work *w)
 {
 	int rc = trust_reader(&w->trust, o.key, o.trust);
@@ -189,7 +201,7 @@ static int run(struct work *w)
 		rc = wake_catch();
 	if (rc < 0)
 		return rc;
-	w->board = (struct board_conf){ .run = o.run, .columns = 80 };
+	w->board = (struct board_conf){ .run = o.run, .columns = columns() };
 	if (o.json && o.every_given)
 		return stream(w);
 	if (o.json || o.once || isatty(STDOUT_FILENO) != 1)

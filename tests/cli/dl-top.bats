@@ -65,6 +65,17 @@ merges 0, refused 0, late 0   H - of 6   K 1   tau 2   disk [0-9.]+k?
 	expect_stderr_line '^dl-top: .*small.conf: '
 }
 
+@test "to a pipe it prints as many columns as COLUMNS says, and 80 without it" {
+	widest() {
+		dl-top -1 run | awk '{ n = length() > n ? length() : n } END { print n }'
+	}
+	[ "$(COLUMNS=45 widest)" -le 45 ]
+	[ "$(COLUMNS=20 widest)" -le 40 ]
+	for bad in '' 0 -3 x 99999999999999999999; do
+		[ "$(COLUMNS=$bad widest)" = "$(env -u COLUMNS dl-top -1 run | awk '{ n = length() > n ? length() : n } END { print n }')" ]
+	done
+}
+
 @test "wrong options are refused with status 2" {
 	run -2 --separate-stderr in_time dl-top
 	expect_stderr_line '^dl-top: which run\? give its directory$'
