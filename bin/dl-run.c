@@ -612,8 +612,10 @@ static int enter(struct work *w)
 
 	if (!old || o.conf) /* now, while a relative path of -c still means the same */
 		rc = print_conf(&w->conf);
-	if (rc == 0 && !old)
-		rc = make_run(w);
+	if (rc == 0 && !old && (rc = make_run(w)) < 0 && is_there(o.run)) {
+		old = true; /* another dl-run has just made it */
+		rc = 0;
+	}
 	if (rc == 0)
 		rc = rundir_enter(o.run);
 	if (rc == 0)

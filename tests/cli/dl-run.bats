@@ -210,6 +210,28 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 	ends 143
 }
 
+@test "several at once on a run that is not there yet: one makes it, the others leave with status 4" {
+	local n pid alive=0 ends=0
+	for n in 1 2 3; do
+		"$BATS_FILE_TMPDIR/stubs/dl-run" -m 2 --corpus text.txt -c small.conf -P 2 run >out.$n 2>err.$n </dev/null 3>&- &
+		eval "pid$n=$!"
+	done
+	wait_for '[ -s pids.learner-1 ] && [ "$(cat err.* | wc -l)" -ge 2 ]'
+	for n in 1 2 3; do
+		pid=$(eval "echo \$pid$n")
+		if grep -q 'in use by process' "err.$n"; then
+			ends=$((ends + 1)) status=0
+			wait "$pid" || status=$?
+			[ "$status" -eq 4 ] || complain "status $status" "$(cat "err.$n")"
+		else
+			alive=$((alive + 1)) runner=$pid
+		fi
+	done
+	[ "$alive" -eq 1 ] && [ "$ends" -eq 2 ] || complain "$(cat err.*)"
+	kill -TERM "$runner"
+	ends 143
+}
+
 @test "options that contradict the run are refused by name, the same ones are not" {
 	dl-init -r run -c small.conf -P 2 --momentum 0.5 --lease 45s --target-steps 60
 	refused() {
