@@ -62,13 +62,22 @@ static int tell_coming(struct syncer *s, struct roster_learner *l)
 	return rc;
 }
 
+/* Trains no more, but may have something to answer. */
+static bool is_idle(const struct syncer *s, const struct beat *b)
+{
+	const uint64_t target = s->c.manifest->target_steps;
+
+	return b->state == BEAT_IDLE || (b->state == BEAT_GONE &&
+		(s->head.phase != PHASE_RUNNING || (target && b->step >= target)));
+}
+
 /* In one pass a learner that left is one that comes back soon: cron drives it. */
 static int tell_policy(struct syncer *s, unsigned i)
 {
 	const struct beat *b = &s->roster.v[i]->beat;
 	uint64_t *since = calloc(s->fragments.n, sizeof *since);
 	struct policy_beat beat = { .learner = i, .steps = b->steps, .step_seconds = b->step_seconds,
-		.since = since, .idle = b->state == BEAT_IDLE, .gone = b->state == BEAT_GONE && !s->c.once };
+		.since = since, .idle = is_idle(s, b), .gone = b->state == BEAT_GONE && !s->c.once };
 	int rc;
 
 	if (!since)

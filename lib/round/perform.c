@@ -54,6 +54,7 @@ static int note_call(struct syncer *s, const struct policy_step *st, const char 
 	free(c->invited);
 	c->invited = copy;
 	c->base = f->id;
+	c->epoch = s->epoch.number;
 	c->called = syncer_now(s);
 	c->at = (uint64_t)time(NULL);
 	if (st->round > s->rounds)

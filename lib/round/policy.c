@@ -147,6 +147,14 @@ void policy_finish(struct policy *p, double now)
 	p->finished = p->now;
 }
 
+void policy_expire(struct policy *p, uint64_t round)
+{
+	struct round *r = rounds_find(p, round);
+
+	if (r)
+		r->expired = true;
+}
+
 void policy_reconf(struct policy *p, const struct policy_conf *c)
 {
 	struct policy_conf want = *c;

@@ -111,8 +111,13 @@ int policy_answer(struct policy *p, double now, uint64_t round, unsigned learner
 bool policy_refused(struct policy *p, double now, uint64_t round, unsigned learner);
 /* The run is at its end: each fragment that somebody alive has steps for is merged once more, with all of
  * them invited; then POLICY_DONE. For the first `lease` seconds all that are alive are waited for, and no
- * less than K merged; later each round waits a lease at most, and what is there is merged. */
+ * less than K merged; later each round waits a lease at most, and what is there is merged. In one pass a
+ * round of a pass before ends, too, when all that may answer have been seen since its call. */
 void policy_finish(struct policy *p, double now);
+
+/* An open round has waited long enough: at the end of the run it ends with what is there. For one pass, which
+ * does not know how much time has gone by. */
+void policy_expire(struct policy *p, uint64_t round);
 
 /* ---- what to do ---- */
 

@@ -218,7 +218,7 @@ static bool ends(const struct policy *p, const struct round *r)
 	if (r->merging)
 		return false;
 	if (p->c.once)
-		return r->answers >= p->c.quorum;
+		return r->answers >= p->c.quorum || r->expired || (r->resumed && !r->waiting && !r->unsure);
 	if (r->waiting)
 		return p->now >= patience_ends(p, r);
 	return r->answers >= p->c.quorum || p->now >= closing_until(p);

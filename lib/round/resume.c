@@ -194,6 +194,7 @@ static int read_call(struct reading *r, const struct tape_line *l)
 	if ((rc = syncer_add_call(s, &c, round, p, tape_u64(l, "version"), invited)) < 0)
 		return rc;
 	c->base = s->head.fragment[p].id;
+	c->epoch = l->epoch;
 	c->at = r->at ? r->at + (uint64_t)l->seconds : 0;
 	if (round > s->rounds)
 		s->rounds = round;

@@ -25,7 +25,7 @@ struct round { /* of a fragment: its schedule, and the round that is open for it
 	size_t unsure;   /* learners alive that may yet have */
 	bool final;      /* the end: merged once more */
 
-	bool open, merging, all, resumed, last; /* last: called at the end */
+	bool open, merging, all, resumed, expired, last; /* last: called at the end */
 	bool sampled;    /* its quorum is in the average */
 	uint64_t number;
 	unsigned redrawn;

@@ -22,6 +22,7 @@
 #define BEAT 0.9         /* seconds between heads */
 #define RETRY 0.2        /* seconds after a failure, doubled up to */
 #define RETRY_MOST 5.0
+#define PASSES 60        /* of --once, that the last rounds wait for an answer */
 #define SEE_OFF 5.0      /* seconds that learners are given to leave when the run is done */
 #define TELL_AGAIN 30.0  /* the same trouble is told again */
 
@@ -114,6 +115,16 @@ void syncer_tick(void *ctx)
 
 /* ---- turns ---- */
 
+/* At the end of a run that is driven by passes, whoever has not answered for so many of them will not. */
+static void expire(struct syncer *s)
+{
+	if (!s->c.once || s->head.phase != PHASE_CLOSING)
+		return;
+	for (size_t i = 0; i < s->calls; i++)
+		if (s->call[i]->open && s->epoch.number - s->call[i]->epoch >= PASSES)
+			policy_expire(s->policy, s->call[i]->round);
+}
+
 /* 1: the run is done. *until: when there is something to do, if nothing comes before. */
 static int decide(struct syncer *s, double *until)
 {
@@ -121,6 +132,7 @@ static int decide(struct syncer *s, double *until)
 	struct call *c;
 	int rc = 0;
 
+	expire(s);
 	while (rc == 0) {
 		if ((rc = policy_next(s->policy, syncer_now(s), &st)) < 0)
 			return rc;
@@ -129,7 +141,7 @@ static int decide(struct syncer *s, double *until)
 		if (st.act == POLICY_WAIT)
 			return 0;
 		if (st.act == POLICY_DONE)
-			return finish_run(s);
+			return s->c.once && s->did ? 0 : finish_run(s); /* who is between two turns may have more */
 		if (st.act == POLICY_CALL)
 			rc = perform_call(s, &st);
 		else if (!c)

@@ -34,6 +34,7 @@ struct call {
 	digest base;
 	char *invited;      /* NULL: all */
 	double called, quorum; /* times; quorum negative: not yet */
+	uint64_t epoch;     /* in which it was called */
 	uint64_t at;        /* wall clock when it was called, for people; 0: unknown */
 	bool open, held;    /* held: decided to be merged, and something was in the way */
 	struct commit commit; /* decided: the tape has it */
