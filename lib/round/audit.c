@@ -145,6 +145,17 @@ static int add_beat(void *ctx, const struct beat *beat)
 	return books_beat(ctx, beat);
 }
 
+/* Whoever joined with a key that is revoked by now has no beat that counts. */
+static int add_join(const struct audit *a, struct books *b, const struct tape_line *l)
+{
+	struct sig_public key;
+
+	if (strcmp(l->kind, "join") != 0 || sig_unbase64(key.b, sizeof key.b, tape_text(l, "key")) < 0 ||
+		!trust_revoked(&a->learners, &key))
+		return 0;
+	return books_revoke(b, tape_text(l, "learner"));
+}
+
 static int add_lines(const struct audit *a, struct books *b)
 {
 	const struct tape_line *l;
@@ -152,7 +163,8 @@ static int add_lines(const struct audit *a, struct books *b)
 	int rc = audit_tape(a, &r);
 
 	while (rc == 0 && (rc = tape_read(r, &l)) > 0)
-		rc = books_line(b, l);
+		if ((rc = books_line(b, l)) == 0)
+			rc = add_join(a, b, l);
 	tape_read_close(r);
 	return rc;
 }

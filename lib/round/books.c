@@ -32,7 +32,7 @@ struct learner {
 	struct account *account; /* (fragments) */
 	uint64_t accepted, late, refusals;
 	char fault[200]; /* the first thing on the tape that does not balance */
-	bool beat;
+	bool beat, revoked;
 	uint64_t incarnation, trained;
 	struct beat_fragment *own; /* (fragments) of its beat */
 };
@@ -436,6 +436,16 @@ int books_beat(struct books *b, const struct beat *beat)
 	return 0;
 }
 
+int books_revoke(struct books *b, const char *learner)
+{
+	struct learner *l;
+	int rc = find_learner(b, learner, &l);
+
+	if (rc == 0)
+		l->revoked = true;
+	return rc;
+}
+
 /* ---- sums ---- */
 
 static int by_end(const void *a, const void *b)
@@ -581,7 +591,7 @@ int books_learner(const struct books *b, size_t i, struct books_learner *out)
 	uint64_t trained = l->trained, far = farthest(l, b->fragments);
 
 	*out = (struct books_learner){ .accepted = l->accepted, .late = l->late,
-		.refusals = l->refusals, .balanced = true };
+		.refusals = l->refusals, .balanced = true, .revoked = l->revoked };
 	memcpy(out->name, l->name, sizeof out->name);
 	if (l->fault[0]) {
 		out->balanced = false;
@@ -612,7 +622,7 @@ int books_learner(const struct books *b, size_t i, struct books_learner *out)
 		snprintf(out->why, sizeof out->why, "an answer tells of %" PRIu64
 			" trained tokens, its beat of %" PRIu64, far, trained);
 	}
-	if (out->balanced && !l->beat && out->answers) {
+	if (out->balanced && !l->beat && !l->revoked && out->answers) {
 		out->balanced = false;
 		snprintf(out->why, sizeof out->why, "there is no beat of it that counts");
 	}

@@ -15,6 +15,8 @@
  * Refusals for a reason that says the file was not the learner's (not authentic, of another run, ...), or
  * that its tokens stand elsewhere (duplicate, overlap), are counted, but have no tokens here.
  *
+ * Of a learner whose key is revoked no beat counts: its books are what the tape says, up to the revocation.
+ *
  * Sums over fragments are means by size, so that they are tokens again.
  */
 #ifndef BOOKS_H
@@ -28,7 +30,7 @@ struct books_learner {
 	char name[KEY_NAME + 1];
 	double trained, merged, refused, open, lost, under_way; /* tokens */
 	uint64_t answers, accepted, late, refusals; /* files; late ones are not among the other refusals */
-	bool balanced;
+	bool balanced, revoked;
 	char why[256]; /* when not: fragment, and what does not fit */
 };
 struct books;
@@ -41,6 +43,8 @@ int books_line(struct books *b, const struct tape_line *l) ERR_MUST;
 /* A learner's newest beat, which is copied from. Tape lines that are read before it was cannot tell of
  * more than it knows. May be given again. */
 int books_beat(struct books *b, const struct beat *beat) ERR_MUST;
+/* The key of this learner is revoked. Before, or after, the tape tells of it. */
+int books_revoke(struct books *b, const char *learner) ERR_MUST;
 /* Learners in order of name: those of the tape and of beats. */
 size_t books_learners(const struct books *b);
 int books_learner(const struct books *b, size_t i, struct books_learner *out) ERR_MUST;

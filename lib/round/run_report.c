@@ -97,6 +97,13 @@ static void pair_u64(struct page *p, const char *key, uint64_t value)
 	end_pair(p);
 }
 
+static void pair_bool(struct page *p, const char *key, bool value)
+{
+	put_key(p, key);
+	put(p, "%s", value ? "true" : "false");
+	end_pair(p);
+}
+
 static void pair_f64(struct page *p, const char *key, double value)
 {
 	put_key(p, key);
@@ -364,7 +371,12 @@ static void books_row(struct page *p, const struct books_learner *l, bool total)
 	cell_u64(p, l->accepted);
 	cell_u64(p, l->late);
 	cell_u64(p, l->refusals);
-	cell_bool(p, l->balanced);
+	if (l->revoked && l->balanced && !p->json)
+		cell_text(p, "revoked");
+	else
+		cell_bool(p, l->balanced);
+	if (p->json && l->revoked)
+		pair_bool(p, "revoked", true);
 	if (p->json && l->why[0])
 		pair_text(p, "why", l->why);
 	end_row(p);

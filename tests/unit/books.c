@@ -165,6 +165,29 @@ static void test_younger_than_the_beat(void)
 	books_close(b);
 }
 
+static void test_revoked(void)
+{
+	struct books *b = open_books();
+	struct books_learner l;
+
+	CHECK(line(b, "join learner=a key=x incarnation=1") == 0);
+	answer(b, 0, 1, "a", '1', 100, 100);
+	merged(b, 0, 1, "a:ID1:1:1");
+	answer(b, 1, 2, "a", '2', 150, 150);
+	CHECK(line(b, "refuse round=3 fragment=f000 learner=a id=ID3 verdict=not-authentic tokens=70 why=x") == 0);
+	CHECK(!find(b, "a").balanced);
+	CHECK(books_revoke(b, "a") == 0 && books_revoke(b, "z") == 0);
+	l = find(b, "a");
+	CHECK(l.balanced && l.revoked && l.trained == 150);
+	CHECK_NEAR(l.merged, 0.75 * 100, 1e-12);
+	l = find(b, "z");
+	CHECK(l.balanced && l.revoked && l.trained == 0);
+	/* what does not fit is told of it, too */
+	CHECK(line(b, "refuse round=1 fragment=f000 learner=a id=ID1 verdict=late tokens=100 why=x") == 0);
+	CHECK(!find(b, "a").balanced);
+	books_close(b);
+}
+
 static void test_faults(void)
 {
 	struct books *b = open_books();
@@ -300,6 +323,7 @@ int main(void)
 {
 	test_whole();
 	test_younger_than_the_beat();
+	test_revoked();
 	test_faults();
 	test_abandoned();
 	test_no_syncer_writes_that();
