@@ -228,6 +228,8 @@ static int refuse(struct syncer *s, const struct call *c, size_t i, struct slot 
 		return rc;
 	slot->state = SLOT_REFUSED;
 	slot->closed = true;
+	if (a->verdict == VERDICT_LATE && !slot->told)
+		s->roster.v[i]->shown[c->fragment] += a->meta.tokens;
 	if (a->verdict == VERDICT_LATE)
 		say_note(s->c.say, "round %" PRIu64 ": the answer of %s came too late", c->round, told.learner);
 	else
@@ -241,6 +243,8 @@ static int accept(struct syncer *s, struct call *c, size_t i, struct slot *slot,
 
 	if (!slot->told && (rc = tell_answer(s, c, a)) < 0)
 		return rc;
+	if (!slot->told)
+		s->roster.v[i]->shown[c->fragment] += a->meta.tokens;
 	slot->told = true;
 	slot->state = SLOT_ANSWERED;
 	slot->id = a->id;

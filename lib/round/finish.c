@@ -77,7 +77,7 @@ static const char *target_reached(const struct syncer *s)
 
 	if (m->target_steps && (s->head.step >= m->target_steps || all_wait(s)))
 		return "target_steps";
-	if (m->target_tokens && roster_trained(&s->roster) >= m->target_tokens)
+	if (m->target_tokens && roster_shown(&s->roster) >= m->target_tokens)
 		return "target_tokens";
 	return NULL;
 }

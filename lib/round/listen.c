@@ -122,7 +122,7 @@ static int notice_silence(struct syncer *s, struct roster_learner *l)
 
 int listen_all(struct syncer *s)
 {
-	struct roster_rules rules = { syncer_run_id(s), &s->learners, s->c.say };
+	struct roster_rules rules = { syncer_run_id(s), &s->learners, &s->c.manifest->owner, s->c.say };
 	double now = syncer_now(s);
 	size_t known = s->roster.n;
 	int rc = roster_scan(&s->roster, now, &rules);
@@ -141,7 +141,7 @@ int listen_all(struct syncer *s)
 /* Learners as they are now, before policy is told of them. */
 int listen_first(struct syncer *s)
 {
-	struct roster_rules rules = { syncer_run_id(s), &s->learners, s->c.say };
+	struct roster_rules rules = { syncer_run_id(s), &s->learners, &s->c.manifest->owner, s->c.say };
 	double now = syncer_now(s);
 	int rc = 0;
 

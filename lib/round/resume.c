@@ -210,6 +210,16 @@ static int slot_of(struct reading *r, const struct tape_line *l, struct call *c,
 	return call_slot(c, slot, (size_t)i, r->s->roster.n) < 0 ? ERR_NOMEM : 1;
 }
 
+/* Tokens that an answer has shown. */
+static void add_shown(const struct reading *r, const struct tape_line *l)
+{
+	struct roster_learner *who = learner_of(r, l);
+	unsigned p;
+
+	if (who && fragment_of(r, l, &p) == 0)
+		who->shown[p] += tape_u64(l, "tokens");
+}
+
 static int read_answer(struct reading *r, const struct tape_line *l)
 {
 	struct call *c = syncer_call(r->s, tape_u64(l, "round"));
@@ -217,8 +227,11 @@ static int read_answer(struct reading *r, const struct tape_line *l)
 	struct slot *slot;
 	int rc = slot_of(r, l, c, &slot);
 
-	if (rc <= 0)
+	if (rc < 0)
 		return rc;
+	add_shown(r, l);
+	if (rc == 0)
+		return 0;
 	slot->told = true;
 	slot->trained = tape_u64(l, "trained");
 	slot->tokens = tape_u64(l, "tokens");
@@ -233,6 +246,9 @@ static int read_refuse(struct reading *r, const struct tape_line *l)
 	struct slot *slot;
 	int rc = slot_of(r, l, c, &slot);
 
+	if (rc >= 0 && strcmp(tape_text(l, "verdict"), verdict_name(VERDICT_LATE)) == 0 &&
+		!(rc && slot->told))
+		add_shown(r, l);
 	if (rc <= 0)
 		return rc;
 	slot->state = SLOT_REFUSED;

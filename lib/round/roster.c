@@ -17,6 +17,7 @@
 #define SCAN 1.5        /* seconds between listings, */
 #define SCAN_SHARE 30   /* and so many times what the last one took */
 #define SCAN_NAMES 256  /* unknown names that are looked into at once */
+#define TOLD_MOST 256   /* things that are said of names that don't count */
 
 void roster_init(struct roster *r, unsigned fragments)
 {
@@ -29,6 +30,7 @@ static void free_learner(struct roster_learner *l)
 		return;
 	beat_release(&l->beat);
 	free(l->covered);
+	free(l->shown);
 	free(l);
 }
 
@@ -38,6 +40,7 @@ void roster_release(struct roster *r)
 		free_learner(r->v[i]);
 	free(r->v);
 	free(r->order);
+	free(r->told);
 	*r = (struct roster){ .n = 0 };
 }
 
@@ -94,7 +97,8 @@ int roster_add(struct roster *r, size_t *out, const char *name, const struct sig
 
 	if (rc < 0)
 		return rc;
-	if (!(l = calloc(1, sizeof *l)) || !(l->covered = calloc(r->fragments, sizeof *l->covered))) {
+	if (!(l = calloc(1, sizeof *l)) || !(l->covered = calloc(r->fragments, sizeof *l->covered)) ||
+		!(l->shown = calloc(r->fragments, sizeof *l->shown))) {
 		free_learner(l);
 		return err_nomem();
 	}
@@ -239,33 +243,72 @@ static bool unknown(void *ctx, const char *name)
 	return l->at++ >= l->r->skip;
 }
 
+/* An admitted key that floods the run with names gets no further than this. */
+static int count_names(const struct roster *r, const struct sig_public *signer, const struct roster_rules *rules)
+{
+	char print[33];
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n; i++)
+		n += same_key(&r->v[i]->key, signer);
+	if (n < ROSTER_NAMES || same_key(signer, rules->owner))
+		return 0;
+	sig_fingerprint(print, signer);
+	return err_set(ERR_AUTH, "learner/: the key %s has %d names in this run: no more of them count", print,
+		ROSTER_NAMES);
+}
+
+/* What is wrong with a name is said once, however often it is listed. */
+static void tell_once(struct roster *r, struct say *say)
+{
+	digest d, *more;
+
+	sig_digest(&d, err_text(), strlen(err_text()));
+	for (size_t i = 0; i < r->tolds; i++)
+		if (memcmp(&r->told[i], &d, sizeof d) == 0)
+			return;
+	if (r->tolds == TOLD_MOST || !(more = realloc(r->told, (r->tolds + 1) * sizeof *more)))
+		return;
+	r->told = more;
+	more[r->tolds++] = d;
+	say_note(say, "%s", err_text());
+}
+
+/* 1 and the beat of an unknown name, when there is one that counts; 0 when there is none. */
+static int read_new(struct beat *b, struct sig_public *signer, digest *bytes, const struct roster *r, const char *name,
+	const struct roster_rules *rules)
+{
+	struct buf text = BUF_INIT;
+	char path[RUNDIR_PATH];
+	int rc = read_bytes(&text, bytes, rundir_beat(path, name));
+
+	if (rc > 0 && (rc = parse(b, signer, &text, path, name, NULL, r->fragments, rules)) == 0 &&
+		(rc = count_names(r, signer, rules)) == 0)
+		rc = 1;
+	buf_release(&text);
+	return rc;
+}
+
 /* 1 when a beat that counts is there, and the learner is added. */
 static int try_name(struct roster *r, const char *name, double now, const struct roster_rules *rules)
 {
-	struct buf bytes = BUF_INIT;
 	struct beat b = { .fragment = NULL };
 	struct sig_public signer;
-	char path[RUNDIR_PATH];
-	digest none = { { 0 } };
+	digest bytes = { { 0 } };
 	size_t i;
-	int rc = read_bytes(&bytes, &none, rundir_beat(path, name));
+	int rc = read_new(&b, &signer, &bytes, r, name, rules);
 
-	if (rc > 0)
-		rc = parse(&b, &signer, &bytes, path, name, NULL, r->fragments, rules);
-	else
-		rc = rc < 0 ? rc : ERR_AGAIN;
-	if (rc == 0 && (rc = roster_add(r, &i, name, &signer)) == 0) {
+	if (rc > 0 && (rc = roster_add(r, &i, name, &signer)) == 0) {
 		take(r->v[i], &b, now);
-		r->v[i]->bytes = none;
+		r->v[i]->bytes = bytes;
 		r->v[i]->look = now + LOOK;
 		rc = 1;
-	} else if (rc != ERR_NOMEM && rc != ERR_AGAIN) {
-		say_note(rules->say, "%s", err_text());
+	} else if (rc < 0 && rc != ERR_NOMEM) {
+		tell_once(r, rules->say);
 		rc = 0;
 	}
 	beat_release(&b);
-	buf_release(&bytes);
-	return rc == ERR_AGAIN ? 0 : rc;
+	return rc;
 }
 
 int roster_scan(struct roster *r, double now, const struct roster_rules *rules)
@@ -293,11 +336,31 @@ int roster_scan(struct roster *r, double now, const struct roster_rules *rules)
 	return rc < 0 ? rc : found;
 }
 
+static void add(uint64_t *sum, uint64_t n)
+{
+	*sum = n > FIELD_MOST - *sum ? FIELD_MOST : *sum + n;
+}
+
 uint64_t roster_trained(const struct roster *r)
 {
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < r->n; i++)
-		sum = r->v[i]->trained > FIELD_MOST - sum ? FIELD_MOST : sum + r->v[i]->trained;
+		add(&sum, r->v[i]->trained);
+	return sum;
+}
+
+uint64_t roster_shown(const struct roster *r)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < r->n; i++) {
+		const struct roster_learner *l = r->v[i];
+		uint64_t most = 0;
+
+		for (unsigned p = 0; p < r->fragments; p++)
+			most = l->shown[p] > most ? l->shown[p] : most;
+		add(&sum, most < l->trained ? most : l->trained);
+	}
 	return sum;
 }

@@ -30,14 +30,14 @@ static void beat(const char *place, const char *name, uint64_t incarnation, char
 /* What comes of looking at learner 0 again. */
 static int look(struct roster *r, double now)
 {
-	struct roster_rules rules = { d.manifest.meta.run, &d.base.trust, NULL };
+	struct roster_rules rules = { d.manifest.meta.run, &d.base.trust, &d.manifest.owner, NULL };
 
 	return roster_look(r, 0, now, &rules);
 }
 
 static int scan(struct roster *r, double now)
 {
-	struct roster_rules rules = { d.manifest.meta.run, &d.base.trust, NULL };
+	struct roster_rules rules = { d.manifest.meta.run, &d.base.trust, &d.manifest.owner, NULL };
 
 	return roster_scan(r, now, &rules);
 }
@@ -67,7 +67,7 @@ static void other_keys_do_not(struct roster *r)
 {
 	const struct trust_entry two[2] = { d.base.own, { .key = { stranger.secret.pub, "stranger" } } };
 	struct trust both = { .v = (struct trust_entry *)(uintptr_t)two, .n = 2 };
-	struct roster_rules rules = { d.manifest.meta.run, &both, NULL };
+	struct roster_rules rules = { d.manifest.meta.run, &both, &d.manifest.owner, NULL };
 
 	beat("ann", "ann", 3, '3', 1, &stranger);
 	CHECK(look(r, 20) == 0);
@@ -95,6 +95,45 @@ static void many_names(struct roster *r)
 	CHECK(roster_find(r, "zoe") >= 0 && roster_find(r, "junk5") < 0);
 }
 
+/* Another key than the owner's gets so many names and no more. */
+static void a_flood_of_names(struct roster *r)
+{
+	const struct trust_entry two[2] = { d.base.own, { .key = { stranger.secret.pub, "stranger" } } };
+	struct trust both = { .v = (struct trust_entry *)(uintptr_t)two, .n = 2 };
+	struct roster_rules rules = { d.manifest.meta.run, &both, &d.manifest.owner, NULL };
+	const size_t before = r->n;
+	char name[32];
+	double now = 1000;
+
+	for (int i = 0; i < ROSTER_NAMES + 20; i++) { /* bob is the first of his */
+		snprintf(name, sizeof name, "flood%d", i);
+		beat(name, name, 1, '1', 1, &stranger);
+	}
+	beat("zora", "zora", 1, '1', 1, &d.base.key);
+	for (int i = 0; i < 20; i++, now += 100)
+		CHECK(roster_scan(r, now, &rules) >= 0);
+	CHECK(r->n == before + ROSTER_NAMES - 1 + 1 && roster_find(r, "zora") >= 0);
+	CHECK(r->tolds > 0);
+}
+
+/* What answers show bounds what a beat says. */
+static void lies_about_tokens(void)
+{
+	struct roster r;
+	size_t i;
+
+	roster_init(&r, SMALL_P);
+	CHECK(roster_add(&r, &i, "ann", &d.base.key.secret.pub) == 0);
+	r.v[i]->trained = 1000;
+	CHECK(roster_trained(&r) == 1000 && roster_shown(&r) == 0);
+	r.v[i]->shown[0] = 300;
+	r.v[i]->shown[1] = 400;
+	CHECK(roster_shown(&r) == 400);
+	r.v[i]->shown[1] = 4000;
+	CHECK(roster_shown(&r) == 1000);
+	roster_release(&r);
+}
+
 int main(void)
 {
 	struct roster r;
@@ -107,6 +146,8 @@ int main(void)
 	newer_beats_count(&r);
 	other_keys_do_not(&r);
 	many_names(&r);
+	a_flood_of_names(&r);
+	lies_about_tokens();
 	roster_release(&r);
 	small_rundir_remove(&d);
 	return unit_done("roster");
