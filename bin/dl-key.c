@@ -13,6 +13,7 @@
 #include "form/trust.h"
 #include "io/fd.h"
 #include "io/lock.h"
+#include "round/audit.h"
 #include "round/manifest.h"
 #include "round/rundir.h"
 
@@ -191,7 +192,8 @@ static int change_begin(struct change *c)
 		(rc = trust_load(&c->trust, o.trust, &c->owner)) < 0 ||
 		(rc = rundir_enter(o.run)) < 0 || (rc = lock_take(&c->lock, RUNDIR_MANIFEST)) < 0)
 		return rc;
-	rc = manifest_load(&c->manifest, &c->trust);
+	if ((rc = manifest_load(&c->manifest, &c->trust)) == 0)
+		rc = audit_serial(&c->manifest, &c->trust);
 	return rc < 0 ? err_at(rc, "%s", o.run) : 0;
 }
 

@@ -1,5 +1,6 @@
 #include "round/audit.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <time.h>
 
@@ -62,6 +63,20 @@ void audit_close(struct audit *a)
 	trust_release(&a->syncers);
 	trust_release(&a->learners);
 	*a = (struct audit){ .manifest = NULL };
+}
+
+int audit_serial(const struct manifest *m, const struct trust *user)
+{
+	struct audit a;
+	int rc = audit_open(&a, m, user);
+
+	if (rc == 0 && a.headed && a.head.serial > m->serial)
+		rc = err_set(ERR_AUTH, "%s: is of serial %" PRIu64 ", and the head knows %" PRIu64
+			": rolled back: bring back the newest", RUNDIR_MANIFEST, m->serial, a.head.serial);
+	else if (rc != ERR_NOMEM)
+		rc = 0;
+	audit_close(&a);
+	return rc;
 }
 
 int audit_tape(const struct audit *a, struct tape_reader **out)

@@ -25,6 +25,9 @@ struct audit {
  * case. The manifest must outlive it. */
 int audit_open(struct audit *a, const struct manifest *m, const struct trust *user) ERR_MUST;
 void audit_close(struct audit *a);
+/* ERR_AUTH when the head, if there is one that counts, knows a newer manifest than this one: a change of it
+ * would bring a serial that was there before. */
+int audit_serial(const struct manifest *m, const struct trust *user) ERR_MUST;
 /* All of the tape, which must have the line that the head names; without a head, whatever is there. */
 int audit_tape(const struct audit *a, struct tape_reader **out) ERR_MUST;
 /*

@@ -412,6 +412,21 @@ static int check_successor(const struct manifest *m, const struct manifest *next
 	return 0;
 }
 
+/* 1: next took the place of m. */
+static int succeed(struct manifest *m, struct manifest *next)
+{
+	const digest seen = m->seen;
+
+	if (next->serial <= m->serial)
+		return err_set(ERR_AUTH, "%s: is of serial %" PRIu64 ", where %" PRIu64 " counts: rolled back",
+			RUNDIR_MANIFEST, next->serial, m->serial);
+	manifest_release(m);
+	*m = *next;
+	m->seen = seen;
+	*next = (struct manifest){ 0 };
+	return 1;
+}
+
 int manifest_refresh(struct manifest *m, const struct trust *user)
 {
 	struct manifest next = { 0 };
@@ -425,14 +440,10 @@ int manifest_refresh(struct manifest *m, const struct trust *user)
 		rc = parse(&next, &bytes, user);
 	if (rc == 0)
 		rc = check_successor(m, &next);
-	if (rc == 0 && next.serial > m->serial) {
-		manifest_release(m);
-		*m = next;
-		next = (struct manifest){ 0 };
-		rc = 1;
-	}
-	if (rc >= 0)
+	if (rc == 0) {
 		m->seen = seen; /* an old one need not be looked at again either */
+		rc = succeed(m, &next);
+	}
 out:
 	manifest_release(&next);
 	buf_release(&bytes);

@@ -89,7 +89,7 @@ int manifest_read(struct manifest *m, const struct header *h, const struct sig_p
 /* Reads RUN/manifest, the run directory being entered. ERR_AUTH when its signer is not trusted. */
 int manifest_load(struct manifest *m, const struct trust *user) ERR_MUST;
 /* The same again when the file has changed: 1 and *m replaced by one of the same run and owner with a
- * higher serial; 0 when there is none. Errors leave *m as it is. */
+ * higher serial; 0 when it has not. Errors leave *m as it is: ERR_AUTH, told once, of one that is no newer. */
 int manifest_refresh(struct manifest *m, const struct trust *user) ERR_MUST;
 /* Publishes it, sealed by the owner's key, with serial one higher than m->serial. ERR_AUTH for any other
  * key. Who changes a manifest holds the lock of RUNDIR_MANIFEST (io/lock) from manifest_load on. */

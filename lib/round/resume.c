@@ -122,6 +122,15 @@ static int read_end(struct reading *r, const struct tape_line *l)
 	return 0;
 }
 
+static int read_manifest(struct reading *r, const struct tape_line *l)
+{
+	uint64_t serial = tape_u64(l, "serial");
+
+	if (serial > r->s->serial)
+		r->s->serial = serial;
+	return 0;
+}
+
 static int read_join(struct reading *r, const struct tape_line *l)
 {
 	const char *name = tape_text(l, "learner");
@@ -357,7 +366,8 @@ static int read_line(struct reading *r, const struct tape_line *l)
 		{ "answer", read_answer }, { "call", read_call }, { "merge", read_merge },
 		{ "publish", read_publish }, { "refuse", read_refuse }, { "join", read_join },
 		{ "back", read_back }, { "lost", read_lost }, { "gone", read_gone }, { "epoch", read_epoch },
-		{ "end", read_end }, { "abandon", read_abandon }, { "checkpoint", read_checkpoint },
+		{ "end", read_end }, { "manifest", read_manifest },
+		{ "abandon", read_abandon }, { "checkpoint", read_checkpoint },
 		{ "finish", read_finish }, { "done", read_done },
 	};
 

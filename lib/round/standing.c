@@ -1,6 +1,7 @@
 /* standing - by which manifest a syncer works, and whether it is the syncer still. */
 #include <inttypes.h>
 
+#include "round/rundir.h"
 #include "round/syncing.h"
 
 #define CHECK 1.0 /* seconds between looks at manifest and epoch */
@@ -39,20 +40,51 @@ int standing_tell(struct syncer *s)
 	return tape_end(s->tape, false);
 }
 
+/* What lies there does not count, and is told once; the one that did goes on to count. */
+static int keep_manifest(struct syncer *s, int rc)
+{
+	if (s->manifest_trouble.code != rc)
+		say_warn(s->c.say, "%s: manifest %" PRIu64 " counts as before", err_text(),
+			s->c.manifest->serial);
+	err_save(&s->manifest_trouble, rc);
+	return 0;
+}
+
 static int refresh_manifest(struct syncer *s)
 {
 	struct policy_conf rules;
 	int rc = manifest_refresh(s->c.manifest, s->c.user);
 
+	if (rc < 0 && rc != ERR_NOMEM)
+		return keep_manifest(s, rc);
+	if (rc == 0)
+		s->manifest_trouble.code = 0;
 	if (rc <= 0)
 		return rc;
-	if ((rc = standing_trust(s)) < 0 || (rc = standing_tell(s)) < 0)
+	if ((rc = standing_trust(s)) < 0) {
+		s->hopeless = rc == ERR_AUTH; /* this syncer is not of the run any more */
+		return rc;
+	}
+	if ((rc = standing_tell(s)) < 0)
 		return rc;
 	say_note(s->c.say, "manifest %" PRIu64 " counts from now on", s->c.manifest->serial);
 	s->dirty = true;
 	standing_policy(&rules, s);
 	policy_reconf(s->policy, &rules);
 	return listen_drop_revoked(s);
+}
+
+int standing_serial(struct syncer *s, uint64_t known)
+{
+	int rc = known > s->c.manifest->serial ? manifest_refresh(s->c.manifest, s->c.user) : 0;
+
+	if (rc > 0)
+		rc = standing_trust(s);
+	if (rc < 0 || known <= s->c.manifest->serial)
+		return rc;
+	return err_set(ERR_AUTH, "%s: is of serial %" PRIu64 ", and the run has seen %" PRIu64
+		": rolled back, or not here yet: bring back the newest", RUNDIR_MANIFEST, s->c.manifest->serial,
+		known);
 }
 
 int standing_check(struct syncer *s)

@@ -163,6 +163,8 @@ static int find_place(struct syncer *s, const struct head *head)
 		(rc = first_versions(s)) < 0 ||
 		(rc = resume_tape(s, head, last.number, &number, &hash, &ended)) < 0)
 		return rc;
+	if ((rc = standing_serial(s, head->serial > s->serial ? head->serial : s->serial)) < 0)
+		return rc;
 	if (!ended && (rc = resume_alone(s, head, &last)) < 0)
 		return rc;
 	return take_epoch(s, last.number, number, &hash);

@@ -188,7 +188,7 @@ static void trouble(struct syncer *s, int rc)
 	s->patience = now + s->pause;
 }
 
-static bool passes(int rc)
+static bool passes(const struct syncer *s, int rc)
 {
 	return rc != ERR_BUSY && rc != ERR_NOMEM;
 }
@@ -320,12 +320,13 @@ static int bear(struct syncer *s, int rc)
 {
 	struct err_note note;
 
-	if (!passes(rc))
-		return rc;
 	err_save(&note, rc);
 	if (rundir_there() < 0)
 		return ERR_DATA;
-	trouble(s, err_restore(&note));
+	rc = err_restore(&note);
+	if (!passes(s, rc))
+		return rc;
+	trouble(s, rc);
 	return 0;
 }
 

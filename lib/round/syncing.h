@@ -62,9 +62,12 @@ struct syncer {
 	double head_due, check_due, manifest_due; /* times */
 	bool dirty;          /* head has changed */
 	bool did;            /* something was called or merged */
+	uint64_t serial;     /* the highest of a manifest that the tape tells of */
+	struct err_note manifest_trouble; /* told last of the manifest that lies there */
 	struct err_note trouble; /* told last, */
 	double told;             /* and when */
 	double patience, pause;  /* nothing is tried before; how long it was put off */
+	bool hopeless;           /* what went wrong will not pass */
 };
 
 /* ---- syncer ---- */
@@ -84,6 +87,8 @@ void syncer_tick(void *ctx);
 int standing_trust(struct syncer *s) ERR_MUST;
 void standing_policy(struct policy_conf *c, const struct syncer *s);
 int standing_tell(struct syncer *s) ERR_MUST;
+/* ERR_AUTH when the manifest is older than one that the run has seen. */
+int standing_serial(struct syncer *s, uint64_t known) ERR_MUST;
 /* Now and then: a newer manifest counts from now on; ERR_BUSY when there is a newer epoch. */
 int standing_check(struct syncer *s) ERR_MUST;
 

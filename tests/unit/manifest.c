@@ -313,6 +313,8 @@ static void a_higher_serial_takes_effect(void)
 	m.serial = 5;
 	m.quorum = 9;
 	publish(&m, &owner); /* an old one comes back */
+	CHECK(manifest_refresh(&seen, &user) == ERR_AUTH && seen.quorum == 3);
+	CHECK_SAYS("rolled back");
 	CHECK(manifest_refresh(&seen, &user) == 0 && seen.quorum == 3);
 	m.serial = 7;
 	m.fragments = 3;
