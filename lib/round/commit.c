@@ -24,7 +24,7 @@ struct work {
 	struct frame_reader *base;
 	struct meta meta;
 	char path[2][RUNDIR_PATH]; /* of base, and of what is made: fragment, ... */
-	char outer_path[RUNDIR_PATH];
+	char outer_path[RUNDIR_PATH], prior_path[RUNDIR_PATH]; /* prior_path: empty when there is none */
 	char (*name)[RUNDIR_PATH]; /* (n) of the deltas */
 	char (*why)[ERR_TEXT];     /* (n) */
 	struct answers_input *in;  /* (n) */
@@ -73,19 +73,14 @@ static int open_base(struct work *w, const struct commit *c)
 /* The momentum that goes with the base. Version 0 has none. */
 static int open_prior(struct work *w, const struct commit *c)
 {
-	char path[RUNDIR_PATH];
 	int fd, rc;
 
-	if (c->version == 1)
+	if (c->version == 1 || c->fresh)
 		return 0;
-	rc = place_open(rundir_outer(path, c->fragment, c->version - 1), &fd);
+	rc = place_open(rundir_outer(w->prior_path, c->fragment, c->version - 1), &fd);
 	if (rc > 0)
-		return outer_take(&w->prior, fd, path, w->base, &w->meta, w->conf->makers);
-	if (rc == 0 && w->again)
-		return err_set(ERR_DATA, "%s: not there", path);
-	if (rc == 0 && c->outer.mu > 0)
-		say_warn(w->conf->say, "%s: not there: momentum of this fragment starts from zero", path);
-	return rc;
+		return outer_take(&w->prior, fd, w->prior_path, w->base, &w->meta, w->conf->makers);
+	return rc == 0 ? err_set(ERR_DATA, "%s: not there", w->prior_path) : rc;
 }
 
 static int open_deltas(struct work *w, const struct commit *c)
@@ -308,6 +303,8 @@ static int tell_decision(const struct work *w, const struct commit *c)
 		tape_put_f64(t, "momentum", c->outer.mu);
 		tape_put_u64(t, "step", c->step);
 		tape_put_u64(t, "tokens", c->tokens);
+		if (c->fresh)
+			tape_put(t, "prior", "none");
 		put_times(t, c);
 		tape_put(t, "answers", answers.data ? answers.data : "");
 		rc = tape_end(t, true);
@@ -452,7 +449,27 @@ static bool any_unread(const struct commit *c)
 	return false;
 }
 
-/* An answer that this machine can't read, for once, is no bad answer: all is read again. */
+/* Is it the momentum that the merge failed by? */
+static bool prior_is_bad(const struct work *w, int rc)
+{
+	struct err_note note;
+	digest content, id;
+	int found, fd;
+
+	if ((rc != ERR_AUTH && rc != ERR_DATA) || !w->prior_path[0])
+		return false;
+	err_save(&note, rc);
+	if ((found = place_open(w->prior_path, &fd)) > 0) {
+		close(fd);
+		found = read_back(w, w->prior_path, &content, &id);
+		found = found < 0 ? found : 1;
+	}
+	(void)err_restore(&note);
+	return found == 0 || found == ERR_AUTH || found == ERR_DATA;
+}
+
+/* An answer that this machine can't read, for once, is no bad answer: all is read again. And momentum that is
+ * lost is no reason to lose the fragment. */
 static int judge_patiently(struct work *w, struct commit *c, const struct commit_conf *conf)
 {
 	int rc;
@@ -460,7 +477,9 @@ static int judge_patiently(struct work *w, struct commit *c, const struct commit
 	for (int tries = 1;; tries++) {
 		open_work(w, conf, false);
 		rc = judge(w, c);
-		if (tries == READ_TRIES || !any_unread(c))
+		if (!c->fresh && prior_is_bad(w, rc))
+			c->fresh = true;
+		else if (tries >= READ_TRIES || !any_unread(c))
 			return rc;
 		release(w);
 	}
@@ -573,6 +592,7 @@ int commit_parse(struct commit *c, const struct tape_line *l)
 	c->tokens = tape_u64(l, "tokens");
 	c->outer.eta = tape_f64(l, "outer_lr");
 	c->outer.mu = tape_f64(l, "momentum");
+	c->fresh = strcmp(tape_text(l, "prior"), "none") == 0;
 	rc = parse_names(c, l);
 	if (rc == 0 && (c->version == 0 || c->answers == 0))
 		rc = err_set(ERR_DATA, "no version, or no answers");

@@ -43,6 +43,7 @@ struct commit {
 	struct policy_times times;
 	/* the decision */
 	bool decided;
+	bool fresh;          /* momentum starts from zero: that of the base is lost */
 	enum merge_rule rule;
 	struct merge_outer outer;
 	char merge[65];
@@ -76,6 +77,7 @@ struct commit_conf {
  * that they have their verdicts. ERR_BUSY: superseded. Other errors are of this machine; c->decided says
  * whether commit_again must follow or commit_make may.
  * Verdicts of answers that do not count are told on the tape before the decision; told says which.
+ * Momentum that is lost or damaged starts from zero: c->fresh says so, and the decision tells it.
  */
 int commit_make(struct commit *c, const struct commit_conf *conf) ERR_MUST;
 /* ERR_DATA: it can't be carried out, because what it was made from is not there any more. */

@@ -279,6 +279,7 @@ static int merge_new(struct syncer *s, struct call *c)
 {
 	struct commit_conf rules;
 	struct commit m;
+	char path[RUNDIR_PATH];
 	double began = syncer_now(s);
 	int rc = gather(&m, s, c);
 
@@ -286,6 +287,9 @@ static int merge_new(struct syncer *s, struct call *c)
 		return rc;
 	commit_rules(&rules, s);
 	rc = commit_make(&m, &rules);
+	if (m.fresh && m.decided)
+		say_warn(s->c.say, "%s: lost or damaged: the momentum of f%03u starts from zero",
+			rundir_outer(path, m.fragment, m.version - 1), m.fragment);
 	if (!drop_refused(s, c, m.answer, m.answers + m.refused) && !m.decided)
 		c->held = false;
 	if (rc == 0) {

@@ -30,6 +30,7 @@ struct decision {
 	uint64_t round, version, step;
 	unsigned fragment;
 	digest base;
+	bool fresh; /* momentum starts from zero */
 	enum merge_rule rule;
 	struct merge_outer outer;
 	struct tape_answer *answer; /* (answers) */
@@ -164,17 +165,19 @@ static int check_kept(struct chain *c, int fd, const char *path, const digest *b
 }
 
 /* Begins from the files of the version that is published: 1, 0 when they are not kept. */
-static int chain_begin(struct chain *c, unsigned fragment, const digest *base)
+static int chain_begin(struct chain *c, const struct decision *d)
 {
 	char path[RUNDIR_PATH];
-	int fd, rc = place_open(rundir_fragment(path, fragment, c->version), &fd);
+	int fd, rc = place_open(rundir_fragment(path, d->fragment, c->version), &fd);
 
 	if (rc <= 0)
 		return rc;
 	rc = chain_open(c, fd, path);
 	if (rc == 0)
-		rc = check_kept(c, fd, path, base);
-	return rc < 0 ? rc : open_kept_momentum(c, fragment);
+		rc = check_kept(c, fd, path, &d->base);
+	if (rc < 0)
+		return rc;
+	return d->fresh ? 1 : open_kept_momentum(c, d->fragment);
 }
 
 /* ---- one merge ---- */
@@ -362,7 +365,9 @@ static int rebuild(struct replay *r, struct chain *c, const struct decision *d, 
 			d->round);
 	rc = open_deltas(&w);
 	if (rc > 0 && !c->there)
-		rc = chain_begin(c, d->fragment, &d->base);
+		rc = chain_begin(c, d);
+	if (rc > 0 && d->fresh)
+		outer_close(&c->outer);
 	if (rc > 0 && (rc = open_answers(&w)) == 0 && (rc = merge_values(&w)) == 0 &&
 		(rc = check_decision(&w)) == 0 && (rc = check_contents(&w, content, momentum)) == 0 &&
 		(rc = advance(&w)) == 0)
@@ -441,7 +446,8 @@ static int parse_answers(struct decision *d, const char *text)
 static int take_merge(struct replay *r, const struct tape_line *l)
 {
 	struct decision d = { .round = tape_u64(l, "round"), .version = tape_u64(l, "version"),
-		.step = tape_u64(l, "step"), .outer = { tape_f64(l, "outer_lr"), tape_f64(l, "momentum") } };
+		.step = tape_u64(l, "step"), .fresh = strcmp(tape_text(l, "prior"), "none") == 0,
+		.outer = { tape_f64(l, "outer_lr"), tape_f64(l, "momentum") } };
 	struct decision *more;
 	int rc;
 

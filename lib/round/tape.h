@@ -24,7 +24,7 @@
  *     call      round fragment version invited(all or NAME,NAME) steps(median since its base)
  *     answer    round fragment learner id incarnation steps tokens trained(interval end) step loss
  *     refuse    round fragment learner id verdict tokens why         late answers: verdict=late
- *     merge     round fragment version base(id) merge(digest) rule outer_lr momentum step tokens
+ *     merge     round fragment version base(id) merge(digest) rule outer_lr momentum step tokens [prior=none]
  *               quorum(seconds) waited(seconds) xi_step xi_quorum xi_sync slack window
  *               answers(LEARNER:ID:SHARE:NORM,...)                   the decision: before it is published
  *     publish   round fragment version id content outer(content)     it is out
