@@ -1,5 +1,6 @@
 /* resume - where a run stands, for a syncer that starts: from head and tape. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -407,6 +408,19 @@ static int check_against(const struct syncer *s, const struct head *head, uint64
 	return 0;
 }
 
+/* What stands behind all that the head knows may be cut off: it was acted on by nobody. */
+static int advise(int rc, const struct tape_reader *t, const struct head *head)
+{
+	char text[ERR_TEXT];
+	uint64_t n = tape_read_number(t);
+
+	if (rc != ERR_AUTH || !head->tape_lines || n < head->tape_lines)
+		return rc;
+	snprintf(text, sizeof text, "%s", err_text());
+	return err_set(ERR_AUTH, "%.800s: the head knows no more than line %" PRIu64
+		": cut off what is behind line %" PRIu64, text, head->tape_lines, n);
+}
+
 static int read_all(struct reading *r, struct tape_reader *t, const struct head *head)
 {
 	const struct tape_line *l;
@@ -425,7 +439,7 @@ static int read_all(struct reading *r, struct tape_reader *t, const struct head 
 			return err_set(ERR_AUTH, "syncer/tape.%" PRIu64 ": line %" PRIu64
 				" is not the one that the head knows", l->epoch, l->number);
 	}
-	return rc;
+	return advise(rc, t, head);
 }
 
 int resume_tape(struct syncer *s, const struct head *head, uint64_t last, uint64_t *number, digest *hash,

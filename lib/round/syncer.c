@@ -190,7 +190,7 @@ static void trouble(struct syncer *s, int rc)
 
 static bool passes(const struct syncer *s, int rc)
 {
-	return rc != ERR_BUSY && rc != ERR_NOMEM;
+	return rc != ERR_BUSY && rc != ERR_NOMEM && !s->hopeless && !tape_lost(s->tape);
 }
 
 static bool any_open(const struct syncer *s)
@@ -312,7 +312,7 @@ static int run_once(struct syncer *s)
 		rc = syncer_publish(s, true);
 	if (rc == 0 && !s->did)
 		rc = not_yet(s, "nothing to merge");
-	return rc == ERR_BUSY ? rc : leave(s, rc < 0 ? rc : 0);
+	return rc == ERR_BUSY || tape_lost(s->tape) ? rc : leave(s, rc < 0 ? rc : 0);
 }
 
 /* ERR_DATA when there is nothing to try again in. */
@@ -393,7 +393,7 @@ int syncer_run(struct syncer *s)
 	}
 	if (rc > 0)
 		see_off(s);
-	if (rc == ERR_BUSY || rc == ERR_NOMEM || rc == ERR_DATA)
+	if (rc == ERR_BUSY || rc == ERR_NOMEM || rc == ERR_DATA || tape_lost(s->tape))
 		return rc;
 	return leave(s, rc < 0 ? rc : 0);
 }

@@ -18,6 +18,7 @@ struct tape {
 	uint64_t epoch, number, size; /* size: where the next line begins */
 	digest last;
 	bool ragged;    /* more than `size` bytes may be in the file */
+	bool lost;      /* fewer are, or it is gone */
 	struct buf line, copy;
 	int rc;         /* of the first failure in this line */
 };
@@ -243,19 +244,25 @@ void tape_put_id(struct tape *t, const char *key, const digest *id)
 	tape_put(t, key, text);
 }
 
-/* Is the file still where it was, and nobody else's? */
-static int check_file(const struct tape *t)
+/* Is the file still where it was, and nobody else's? What others wrote behind its end goes. */
+static int check_file(struct tape *t)
 {
 	struct stat st;
+	int rc;
 
 	if (fstat(t->fd, &st) < 0)
 		return err_sys("fstat");
+	t->lost = st.st_nlink == 0 || (uint64_t)st.st_size < t->size;
 	if (st.st_nlink == 0)
-		return err_set(ERR_IO, "was removed");
-	if ((uint64_t)st.st_size != t->size)
-		return err_set(ERR_DATA, "somebody else wrote to it: %" PRIu64 " bytes became %" PRIu64,
+		return err_set(ERR_AUTH, "the tape was removed, or another file took its name: bring it back");
+	if ((uint64_t)st.st_size < t->size)
+		return err_set(ERR_AUTH, "the tape was cut: %" PRIu64 " bytes became %" PRIu64 ": bring it back",
 			t->size, (uint64_t)st.st_size);
-	return 0;
+	if ((uint64_t)st.st_size == t->size)
+		return 0;
+	rc = cut(t);
+	return rc < 0 ? rc : err_set(ERR_DATA, "somebody else wrote to it: %" PRIu64 " bytes are cut off",
+		(uint64_t)st.st_size - t->size);
 }
 
 static int append(struct tape *t, bool durable)
@@ -325,6 +332,11 @@ int tape_end(struct tape *t, bool durable)
 	t->size += t->line.len;
 	t->last = hash;
 	return 0;
+}
+
+bool tape_lost(const struct tape *t)
+{
+	return t->lost;
 }
 
 uint64_t tape_lines(const struct tape *t)

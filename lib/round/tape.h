@@ -101,6 +101,9 @@ void tape_put_u64(struct tape *t, const char *key, uint64_t value);
 void tape_put_f64(struct tape *t, const char *key, double value);
 void tape_put_id(struct tape *t, const char *key, const digest *id); /* 64 hex digits */
 int tape_end(struct tape *t, bool durable) ERR_MUST;
+/* Was the last failure of tape_end that lines are gone that were there? ERR_AUTH, and no line follows any more.
+ * What somebody else appended is cut off: ERR_DATA, once. */
+bool tape_lost(const struct tape *t);
 uint64_t tape_lines(const struct tape *t); /* number of the last line */
 void tape_last(const struct tape *t, digest *out);
 

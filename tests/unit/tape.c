@@ -405,11 +405,17 @@ static void test_bad_lines_are_not_written(void)
 	/* a second writer, and a file that is gone */
 	spew(1, "x", 1, O_APPEND);
 	tape_begin(t, 0, "call");
-	CHECK(tape_end(t, false) == ERR_DATA);
+	CHECK(tape_end(t, false) == ERR_DATA && !tape_lost(t));
 	CHECK_SAYS("somebody else");
+	add(t, 1); /* without what the other wrote */
+	CHECK_STR(read_all(1), "- 1 1 end");
+	CHECK(truncate(path_of(1), 10) == 0);
+	tape_begin(t, 0, "call");
+	CHECK(tape_end(t, false) == ERR_AUTH && tape_lost(t));
+	CHECK_SAYS("was cut");
 	CHECK(unlink(path_of(1)) == 0);
 	tape_begin(t, 0, "call");
-	CHECK(tape_end(t, false) == ERR_IO);
+	CHECK(tape_end(t, false) == ERR_AUTH && tape_lost(t));
 	CHECK_SAYS("was removed");
 	tape_close(t);
 }
