@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "round/rundir.h"
+
 #define NAMES_MOST 20 /* learners told of one by one for a round */
 
 char *explain_seconds(char out[32], double s)
@@ -108,10 +110,13 @@ static bool worth_telling(const struct view *v, const struct view_call *c, size_
 
 static int put_reason(struct buf *out, const struct view *v, const struct view_call *c, size_t possible)
 {
+	char base[RUNDIR_PATH];
 	unsigned k = v->manifest.quorum;
 
 	if (v->syncer != VIEW_ALIVE)
 		return buf_str(out, "  no syncer is at work that would merge it\n");
+	if (c->answers >= k && access(rundir_fragment(base, c->fragment, c->version), F_OK) < 0)
+		return buf_fmt(out, "  it has its quorum, but %s is not there: bring it back\n", base);
 	if (c->answers >= k && v->head.times.window > 0)
 		return buf_fmt(out, "  it has its quorum, and is merged when the grace window of %.3g s is over or "
 			       "all have answered\n", v->head.times.window);

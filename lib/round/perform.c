@@ -12,6 +12,8 @@
 
 #define RETRY 0.2 /* seconds after a failure, doubled up to */
 #define RETRY_MOST 5.0
+#define TELL_AGAIN 30.0 /* what is in the way of a round is told again */
+#define LOST 5.0        /* leases that a round waits for files that are not what was published */
 
 /* ---- calls ---- */
 
@@ -249,11 +251,37 @@ static int abandon_decision(struct syncer *s, struct call *c)
 	return rc < 0 ? rc : perform_abandon(s, c, why);
 }
 
+/* Files that are gone or damaged are waited for, as who moved them may bring them back; but not for good. */
+static bool is_lost(const struct syncer *s, struct call *c, int rc)
+{
+	if (rc != ERR_DATA && rc != ERR_AUTH) {
+		c->bad = 0;
+		return false;
+	}
+	if (c->bad <= 0)
+		c->bad = syncer_now(s);
+	return syncer_now(s) - c->bad >= LOST * s->c.manifest->lease;
+}
+
+/* Something is in the way of this round, which is tried again soon. The others go on. */
 static int put_off(struct syncer *s, struct call *c, int rc)
 {
+	double now = syncer_now(s);
+
+	if (tape_lost(s->tape))
+		return rc;
+	if (is_lost(s, c, rc)) {
+		s->hopeless = true;
+		return err_set(ERR_AUTH, "%s, for %.0f s: round %" PRIu64 " can't be merged: bring back what was "
+			"published, and start the syncer again", err_text(), now - c->bad, c->round);
+	}
+	if (c->pause <= 0 || now - c->told >= TELL_AGAIN) {
+		say_warn(s->c.say, "%s: round %" PRIu64 " waits, and is tried again", err_text(), c->round);
+		c->told = now;
+	}
 	c->pause = c->pause > 0 ? fmin(2 * c->pause, RETRY_MOST) : RETRY;
-	c->retry = syncer_now(s) + c->pause;
-	return rc;
+	c->retry = now + c->pause;
+	return s->c.once ? rc : 0;
 }
 
 /* A decision that is on the tape, and could not be carried out so far. */
@@ -308,20 +336,27 @@ static int merge_new(struct syncer *s, struct call *c)
 	return rc;
 }
 
-/* What is decided, by policy or on the tape, and is not done yet. */
+static int merge_one(struct syncer *s, struct call *c)
+{
+	if (!c->open || syncer_now(s) < c->retry)
+		return 0;
+	if (c->commit.decided)
+		return merge_decided(s, c);
+	return c->held ? merge_new(s, c) : 0;
+}
+
+/* What is decided, by policy or on the tape, and is not done yet: all of it, whatever is in the way of one. */
 int perform_merge(struct syncer *s)
 {
-	int rc = 0;
+	struct err_note first = { .code = 0 };
 
-	for (size_t i = 0; i < s->calls && rc == 0; i++) {
-		struct call *c = s->call[i];
+	for (size_t i = 0; i < s->calls; i++) {
+		int rc = merge_one(s, s->call[i]);
 
-		if (!c->open || syncer_now(s) < c->retry)
-			continue;
-		if (c->commit.decided)
-			rc = merge_decided(s, c);
-		else if (c->held)
-			rc = merge_new(s, c);
+		if (rc == ERR_BUSY || rc == ERR_NOMEM)
+			return rc;
+		if (rc < 0 && first.code == 0)
+			err_save(&first, rc);
 	}
-	return rc;
+	return first.code ? err_restore(&first) : 0;
 }

@@ -39,6 +39,8 @@ struct call {
 	bool open, held;    /* held: decided to be merged, and something was in the way */
 	struct commit commit; /* decided: the tape has it */
 	double retry, pause; /* when to try again, after how long */
+	double told;         /* when it was told last what is in the way */
+	double bad;          /* since when files it needs are not what was published; 0: they are */
 	struct slot *slot;  /* (slots), by number of learner */
 	size_t slots;
 };

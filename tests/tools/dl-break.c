@@ -5,6 +5,7 @@
  *     dl-break all kill 100 dl-sync -r RUN                          SIGKILL instead of the hundredth call
  *     dl-break write ENOSPC while:PATH dl-sync -r RUN               all fail as long as there is a file PATH
  *     dl-break none - clock:7200 dl-learn -r RUN                    its time of the day is two hours ahead
+ *     dl-break none - clock:/tmp/by dl-learn -r RUN                 as many seconds as the file says just now
  *
  * $FAULT_HIT names a file that gets a line for each call that was hit. Exits 2 where that can't be done.
  */

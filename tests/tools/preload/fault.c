@@ -9,7 +9,7 @@
  *     FAULT_WHILE  PATH              all of them, as long as there is such a file
  *     FAULT_UNDER  TEXT              only those whose path has it in it
  *     FAULT_HIT    PATH              a file that gets a line for each: what was hit
- *     FAULT_CLOCK  SECONDS           added to the time of the day
+ *     FAULT_CLOCK  SECONDS           added to the time of the day; or a PATH, from '/' on: what is in there now
  *
  * Descriptors that are no regular files or directories are let alone: pipes, terminals, sockets.
  */
@@ -47,6 +47,7 @@ static struct {
 	int error;
 	long at;
 	double clock;
+	const char *clock_file;
 	const char *until, *under, *hit;
 } plan;
 static atomic_long count;
@@ -313,12 +314,28 @@ int flock(int fd, int how)
 	BREAK(hit_fd(LOCK, fd), real(fd, how));
 }
 
+/* How wrong the clock is just now. */
+static time_t wrong_by(void)
+{
+	char text[32] = "";
+	int fd;
+
+	if (!plan.clock_file)
+		return (time_t)plan.clock;
+	fd = (int)syscall(SYS_openat, AT_FDCWD, plan.clock_file, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	if (syscall(SYS_read, fd, text, sizeof(text) - 1) < 0)
+		text[0] = 0;
+	syscall(SYS_close, fd);
+	return (time_t)atof(text);
+}
 int clock_gettime(clockid_t id, struct timespec *t)
 {
 	REAL(int, clock_gettime, clockid_t, struct timespec *);
 	int rc = real(id, t);
 	if (rc == 0 && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE))
-		t->tv_sec += (time_t)plan.clock;
+		t->tv_sec += wrong_by();
 	return rc;
 }
 int gettimeofday(struct timeval *restrict t, void *restrict zone)
@@ -326,7 +343,7 @@ int gettimeofday(struct timeval *restrict t, void *restrict zone)
 	REAL(int, gettimeofday, struct timeval *restrict, void *restrict);
 	int rc = real(t, zone);
 	if (rc == 0)
-		t->tv_sec += (time_t)plan.clock;
+		t->tv_sec += wrong_by();
 	return rc;
 }
 time_t time(time_t *t)
@@ -357,6 +374,7 @@ __attribute__((constructor)) static void begin(void)
 	plan.hit = getenv("FAULT_HIT");
 	plan.at = at ? atol(at) : 0;
 	plan.clock = clock ? atof(clock) : 0;
+	plan.clock_file = clock && *clock == '/' ? clock : NULL;
 	if (!how)
 		return;
 	plan.kill = strcmp(how, "kill") == 0;

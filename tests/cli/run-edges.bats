@@ -1,0 +1,342 @@
+# What befalls a run from outside: files that are changed, damaged, moved or rolled back under it, clocks that
+# jump, floods of names. It goes on, or says what is wrong and ends.
+
+# shellcheck disable=SC2004,SC2034,SC2030,SC2031,SC2314 # variables of decoupled.bash
+load helper
+load decoupled
+
+setup_file() {
+	setup_runs
+	setup_run
+	small_run ready # a run that was under way, for those that look at what is left
+	run=ready sync_run
+	run=ready learn a
+	run=ready more_merges 6
+	kill -TERM "${pids[sync]}" "${pids[a]}"
+	ended sync a
+}
+setup() {
+	setup_run
+}
+
+newest() { # DIRECTORY
+	find "$1" -type f -printf '%f\n' | sort -n | tail -n 1
+}
+middle_flipped() { # FILE: in a new file of its name, as rsync would bring it
+	cp "$1" flipped
+	flip_bit flipped $(($(stat -c %s flipped) * 4))
+	mv flipped "$1"
+}
+
+# ---- the tape ----
+
+# spoilt HOW: the tape of a run whose syncer is down; the syncer refuses, and so does whoever looks at it.
+spoilt() {
+	local tape=run/syncer/tape.1 n
+	rm -rf run
+	cp -r "$BATS_FILE_TMPDIR/ready" run
+	n=$(wc -l <$tape)
+	case $1 in
+	changed) sed -i '5s/ incarnation=1/ incarnation=2/;5s/round=1 /round=2 /;5s/ steps=/ stepz=/' $tape ;;
+	removed) sed -i "$((n / 2))d" $tape ;;
+	swapped) sed -i "$((n / 2)){h;d};$((n / 2 + 1)){G}" $tape ;;
+	cut) sed -i "$((n / 3)),\$d" $tape ;;
+	halved) truncate -s $(($(stat -c %s $tape) / 2)) $tape ;;
+	emptied) : >$tape ;;
+	gone) rm $tape ;;
+	appended) echo "junk junk" >>$tape ;;
+	esac
+}
+@test "a tape that was changed while nobody wrote to it: the syncer does not start, status 3" {
+	local how
+	for how in changed removed swapped cut halved emptied gone appended; do
+		spoilt $how
+		run -3 --separate-stderr in_time dl-sync -r run
+		expect_stderr_line '^dl-sync: syncer/(tape\.1: line [0-9]+: |: the tape ends at line [0-9]+, before f[0-9]+\.[0-9]+, which)'
+		run -3 --separate-stderr dl-sync -r run --replay
+		run -3 --separate-stderr dl-show --tape run
+	done
+	expect_stderr_like "junk"
+	run -3 --separate-stderr in_time dl-sync -r run
+	expect_stderr_line 'cut off what is behind line [0-9]+$'
+}
+
+@test "half a line at the end of a tape is cut off, and the run goes on" {
+	cp -r "$BATS_FILE_TMPDIR/ready" run
+	printf '99 1.5 publish rou' >>run/syncer/tape.1
+	sync_run
+	learn a
+	more_merges 2
+	kill -TERM "${pids[sync]}" "${pids[a]}"
+	ended sync a
+	expect_sound run
+}
+
+@test "lines that somebody appends to the tape of a syncer at work are cut off" {
+	small_run run
+	sync_run
+	learn a
+	more_merges 2
+	echo "9999 1.0 publish round=9999" >>run/syncer/tape.1
+	until_true grep -q "tape\.1: line .* somebody else wrote to it: 28 bytes are cut off" sync.log
+	more_merges 3
+	kill -TERM "${pids[sync]}" "${pids[a]}"
+	ended sync a
+	expect_sound run
+}
+
+@test "a tape that is cut or replaced under the syncer ends it, status 3" {
+	small_run run
+	local how
+	for how in cut replaced; do
+		rm -rf run
+		cp -r "$BATS_FILE_TMPDIR/ready" run
+		: >sync.log
+		sync_run
+		learn a
+		until_true [ -e run/syncer/tape.2 ]
+		more_merges 1
+		case $how in
+		cut) truncate -s 100 run/syncer/tape.2 ;;
+		replaced) cp run/syncer/tape.2 copy && mv copy run/syncer/tape.2 ;;
+		esac
+		ends sync 3
+		tail -n 1 sync.log | grep -qE '^dl-sync: syncer/tape\.2: line [0-9]+: the tape was .*: bring it back' ||
+			complain "$(tail -n 3 sync.log)"
+		kill -TERM "${pids[a]}"
+		ended a
+	done
+}
+
+# ---- fragments, momentum, and the rest ----
+
+@test "fragments that are moved away for a while: the syncer says so, the others go on, and so does it when they are back" {
+	small_run run --lease 20s
+	sync_run
+	learn a
+	more_merges 5
+	mv run/global/f003 away
+	until_true grep -qE 'global/f003/[0-9]+\.frag: .*: round [0-9]+ waits' sync.log
+	until_true eval 'dl-show --why run | grep -q "global/f003/[0-9]*.frag is not there: bring it back"'
+	local have
+	have=$(tape_count ' publish .*fragment=f001 ')
+	until_true tape_has $((have + 2)) ' publish .*fragment=f001 '
+	rm -rf run/global/f003
+	mv away run/global/f003
+	have=$(tape_count ' publish .*fragment=f003 ')
+	until_true tape_has $((have + 2)) ' publish .*fragment=f003 '
+	kill -TERM "${pids[sync]}" "${pids[a]}"
+	ended sync a
+	expect_sound run
+}
+
+@test "fragments that are gone for good end the syncer, status 3, with what to do" {
+	small_run run --lease 1s
+	sync_run
+	learn a
+	more_merges 5
+	rm -r run/global/f003
+	ends sync 3
+	tail -n 1 sync.log | grep -qE '^dl-sync: global/f003/[0-9]+\.frag: .* can.t be merged: bring back what was published, and' ||
+		complain "$(tail -n 3 sync.log)"
+}
+
+@test "a fragment with a wrong bit is not merged into" {
+	small_run run --lease 1s
+	sync_run
+	learn a
+	more_merges 5
+	local last=
+	flip_newest() { # each of them, until one is merged into
+		local now
+		now=$(newest run/global/f002)
+		[ "$now" = "$last" ] || middle_flipped "run/global/f002/$now"
+		last=$now
+		grep -qE 'global/f002/[0-9]+\.frag: .*: round [0-9]+ waits' sync.log
+	}
+	until_true flip_newest
+	ends sync 3
+}
+
+@test "momentum that is damaged or lost starts from zero, and the replay knows" {
+	cp -r "$BATS_FILE_TMPDIR/ready" run
+	middle_flipped "run/syncer/outer/f000/$(newest run/syncer/outer/f000)"
+	rm "run/syncer/outer/f001/$(newest run/syncer/outer/f001)"
+	sync_run
+	learn a
+	until_true tape_has 2 ' merge .* prior=none '
+	more_merges 4
+	tape_has 2 ' merge .* prior=none ' && ! tape_has 3 ' merge .* prior=none '
+	grep -qE 'syncer/outer/f000/[0-9]+\.outer: lost or damaged: the momentum of f000 starts from zero' sync.log
+	kill -TERM "${pids[sync]}" "${pids[a]}"
+	ended sync a
+	expect_sound run
+}
+
+@test "head, beats, answers, states and epochs with wrong bits: the run goes on to its end" {
+	small_run run --target-steps 600
+	sync_run
+	learn a
+	learn b
+	until_true tape_has ' merge .*[=,]a:'
+	local i path
+	for i in 1 2 3; do
+		for path in head learner/a/beat learner/b/state syncer/epoch.1 "learner/a/$(newest run/learner/a)"; do
+			[[ $path != *.delta && ! -e run/$path ]] || middle_flipped "run/$path" 2>/dev/null || :
+		done
+		more_merges 2 || break
+	done
+	ended sync a b
+	run -0 --separate-stderr dl-show --ledger run
+}
+
+# ---- the manifest ----
+
+@test "a manifest that is rolled back: it does not count, whoever starts is told, and nobody changes it" {
+	dl-key gen -o other
+	small_run run
+	dl-key admit -r run -n other other.pub
+	cp run/manifest older
+	dl-key revoke -r run other
+	cp run/manifest newest
+	sync_run
+	learn a
+	more_merges 2
+	cp older tmp && mv tmp run/manifest
+	until_true grep -q "^dl-sync: manifest: is of serial 2, where 3 counts: rolled back" sync.log
+	until_true grep -q "^dl-learn: manifest: is of serial 2, where 3 counts: rolled back" a.log
+	more_merges 2
+	kill -TERM "${pids[sync]}" "${pids[a]}"
+	ended sync a
+	run -3 --separate-stderr in_time dl-sync -r run
+	expect_stderr_line '^dl-sync: manifest: is of serial 2, and the run has seen 3: '
+	run -3 --separate-stderr in_time dl-learn -r run -i a -d "$BATS_FILE_TMPDIR/part.0.tok"
+	expect_stderr_line '^dl-learn: manifest: .*rolled back'
+	run -3 --separate-stderr dl-key admit -r run other.pub
+	expect_stderr_line '^dl-key: run: manifest: is of serial 2, and the head knows 3: rolled back: bring back the newest$'
+	cp newest run/manifest
+	sync_run
+	learn a
+	more_merges 1
+	kill -TERM "${pids[sync]}" "${pids[a]}"
+	ended sync a
+}
+
+@test "a syncer whose key is revoked while it works leaves, status 3" {
+	dl-key gen -o worker
+	mkdir trusted
+	cp "$HOME/.config/dl/default.pub" trusted/
+	small_run run
+	dl-key admit -r run --as syncer -n worker worker.pub
+	sync_run -k worker.key --trust trusted
+	learn a
+	more_merges 1
+	dl-key revoke -r run worker
+	ends sync 3
+	kill -TERM "${pids[a]}"
+	ended a
+}
+
+# ---- members ----
+
+@test "the books of a learner that is revoked are what the tape says, and balance" {
+	dl-key gen -o other
+	mkdir trusted
+	cp "$HOME/.config/dl/default.pub" trusted/
+	small_run run
+	dl-key admit -r run -n other other.pub
+	sync_run
+	learn a
+	learn b -k other.key --trust trusted
+	until_true tape_has ' merge .*[=,]b:'
+	dl-key revoke -r run other
+	ends b 3
+	until_true tape_has ' gone learner=b'
+	more_merges 2
+	! tape | tail -n 4 | grep -E ' merge .*[=,]b:' || complain "b is revoked and counts"
+	kill -TERM "${pids[sync]}" "${pids[a]}"
+	ended sync a
+	expect_sound run
+	run -0 dl-show --ledger run
+	expect_stdout_like $'\n  b .* revoked\n'
+	run -0 dl-show --ledger --json run
+	expect_stdout_like '"learner":"b",[^}]*"balanced":true,"revoked":true'
+}
+
+@test "a learner that lies about what it has trained does not end the run" {
+	small_run run --target-tokens 1000000
+	learn a
+	until_true [ -e run/learner/a/beat ]
+	mkdir -p run/learner/liar
+	dl-scribe run <<<"beat liar 900000000 0 0 0" # this much, and never an answer
+	sync_run
+	until_true tape_has ' join learner=liar'
+	more_merges 3
+	! tape_has ' finish ' || [ "$(tape | sed -nE 's/.* done .*tokens=([0-9]+) .*/\1/p')" -gt 500000 ] ||
+		complain "the run ended"
+	ended sync a
+}
+
+@test "a flood of names, and of lives of one of them: the run goes on, and ends" {
+	small_run run --target-steps 400
+	sync_run
+	learn a
+	more_merges 1
+	start flood dl-pretend -r run -i flood -m 300 --for 3s
+	local i
+	for i in {1..15}; do
+		dl-pretend -r run -i again --for 0.01s
+	done
+	ended flood sync a
+	tape_has 20 ' join .*learner=flood'
+	run --separate-stderr dl-sync -r run --replay
+	expect_status 0
+}
+
+@test "a learner's directory that is a link is told once" {
+	small_run run
+	mkdir -p run/learner
+	ln -s /etc run/learner/away
+	sync_run
+	learn a
+	more_merges 4
+	sleep 4 # two listings, at least
+	[ "$(grep -c 'learner/away' sync.log)" -le 1 ] || complain "$(grep away sync.log)"
+	kill -TERM "${pids[sync]}" "${pids[a]}"
+	ended sync a
+}
+
+# ---- clocks and places ----
+
+@test "clocks that jump by years, forth and back: nobody is lost for it" {
+	need_plain_build
+	small_run run
+	echo 0 >by
+	under="dl-break none - clock:$PWD/by" sync_run
+	under="dl-break none - clock:$PWD/by" learn a
+	learn b
+	local by
+	for by in 7200 -86400 3e8 -1e9 0; do
+		more_merges 2
+		echo "$by" >by
+		run -0 dl-break none - "clock:$PWD/by" dl-show --why run
+		expect_stdout_like '2 of 2 learners alive; syncer alive'
+	done
+	more_merges 2
+	! tape_has ' lost ' || complain "somebody was lost"
+	kill -TERM "${pids[sync]}" "${pids[a]}" "${pids[b]}"
+	ended sync a b
+	expect_sound run
+}
+
+@test "temporary files in another file system than the run's" {
+	[ -d /dev/shm ] && [ -w /dev/shm ] && [ "$(stat -c %d /dev/shm)" != "$(stat -c %d .)" ] ||
+		skip "no other file system"
+	TMPDIR=$(mktemp -d /dev/shm/dl-test.XXXXXX)
+	small_run run --target-steps 60
+	sync_run
+	learn a
+	ended sync a
+	expect_sound run
+	rmdir "$TMPDIR" || complain "left behind: $(ls -A "$TMPDIR")"
+}
