@@ -175,6 +175,5 @@ clean:
 .PHONY: all programs unit replay cli tests check check-slow sanitize tsan fuzz fuzz-build bench lint \
 	lint-light install uninstall clean
 .DELETE_ON_ERROR:
-.SECONDARY:
 -include $(lib_obj:.o=.d) $(f64_obj:.o=.d) $(wildcard $(BUILD)/dep/*.d $(BUILD)/unit/*.d \
 	$(BUILD)/bench/*.d $(BUILD)/tools/*.d $(BUILD)/fuzz/*.d $(BUILD)/replay/*.d)
