@@ -73,18 +73,6 @@ int beat_write(const struct beat *b, struct header *to)
 	return rc;
 }
 
-static int read_state(enum beat_state *to, const struct conf *from)
-{
-	const char *text = conf_get(from, "state");
-
-	for (size_t i = 0; text && i < COUNT(states); i++)
-		if (strcmp(text, states[i]) == 0) {
-			*to = (enum beat_state)i;
-			return 0;
-		}
-	return err_set(ERR_DATA, "key 'state' is not running, idle or gone");
-}
-
 static int parse_fragment(struct beat_fragment *f, char *line)
 {
 	char *word[6];
@@ -103,14 +91,10 @@ static int read_fragment(struct beat *b, unsigned i, const struct conf *from)
 {
 	struct beat_fragment *f = &b->fragment[i];
 	char name[5], line[LINE];
-	const char *text = conf_get(from, rundir_fragment_name(name, i));
-	int rc;
+	int rc = fields_line(line, sizeof line, from, rundir_fragment_name(name, i));
 
-	if (!text)
-		return err_set(ERR_DATA, "key '%s' is missing", name);
-	if (strlen(text) >= sizeof line)
-		return err_set(ERR_DATA, "key '%s' is too long", name);
-	memcpy(line, text, strlen(text) + 1);
+	if (rc < 0)
+		return rc;
 	if ((rc = parse_fragment(f, line)) < 0)
 		return err_at(rc, "key '%s'", name);
 	if (f->answered + f->lost + f->tokens != b->trained)
@@ -122,15 +106,14 @@ static int read_fragment(struct beat *b, unsigned i, const struct conf *from)
 
 static int read_all(struct beat *b, const struct conf *from)
 {
-	const char *kind = conf_get(from, "kind");
 	char extra[5];
 	int rc;
 
-	if (!kind || strcmp(kind, kind_name(KIND_BEAT)) != 0)
-		return err_set(ERR_DATA, "not a beat");
-	if ((rc = fields_read(b, fields, COUNT(fields), from)) < 0 ||
-		(rc = read_state(&b->state, from)) < 0)
+	if ((rc = fields_kind(from, KIND_BEAT)) < 0 || (rc = fields_read(b, fields, COUNT(fields), from)) < 0 ||
+		(rc = fields_word(from, "state", states, COUNT(states))) < 0)
 		return rc;
+	b->state = (enum beat_state)rc;
+	rc = 0;
 	for (unsigned i = 0; i < b->fragments && rc == 0; i++)
 		rc = read_fragment(b, i, from);
 	if (rc == 0 && b->fragments < FRAGMENT_MAX &&

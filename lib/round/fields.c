@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -120,6 +121,41 @@ int fields_read(void *to, const struct field *f, size_t n, const struct conf *fr
 	for (size_t i = 0; i < n && rc == 0; i++)
 		rc = read_field((char *)to + f[i].offset, &f[i], from);
 	return rc;
+}
+
+int fields_kind(const struct conf *from, enum kind kind)
+{
+	const char *text = conf_get(from, "kind");
+
+	return text && strcmp(text, kind_name(kind)) == 0 ? 0 : err_set(ERR_DATA, "not a %s", kind_name(kind));
+}
+
+int fields_word(const struct conf *from, const char *key, const char *const *words, size_t n)
+{
+	const char *text = conf_get(from, key);
+	char all[256] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (text && strcmp(text, words[i]) == 0)
+			return (int)i;
+		used += (size_t)snprintf(all + used, sizeof all - used, "%s%s",
+			i == 0 ? "" : i + 1 < n ? ", " : " or ", words[i]);
+		used = used < sizeof all ? used : sizeof all - 1;
+	}
+	return err_set(ERR_DATA, "key '%s' is not %s", key, all);
+}
+
+int fields_line(char *line, size_t size, const struct conf *from, const char *key)
+{
+	const char *text = conf_get(from, key);
+
+	if (!text)
+		return err_set(ERR_DATA, "key '%s' is missing", key);
+	if (strlen(text) >= size)
+		return err_set(ERR_DATA, "key '%s' is too long", key);
+	memcpy(line, text, strlen(text) + 1);
+	return 0;
 }
 
 int fields_words(char *line, char *word[], size_t n)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/conf.h"
+#include "form/meta.h"
 
 enum field_type {
 	FIELD_U64,
@@ -34,6 +35,12 @@ int fields_write(const void *from, const struct field *f, size_t n, struct conf 
 int fields_check(const void *of, const struct field *f, size_t n) ERR_MUST;
 int fields_read(void *to, const struct field *f, size_t n, const struct conf *from) ERR_MUST;
 
+/* ERR_DATA unless the card says that it is of this kind. */
+int fields_kind(const struct conf *from, enum kind kind) ERR_MUST;
+/* Which of n words the value of this key is; or ERR_DATA, with all of them. */
+int fields_word(const struct conf *from, const char *key, const char *const *words, size_t n) ERR_MUST;
+/* The value of a key that is there, copied to `line`, which has room for `size` bytes. */
+int fields_line(char *line, size_t size, const struct conf *from, const char *key) ERR_MUST;
 /* Values of several words. fields_words: exactly n of them, cut apart in `line`, one blank between; or
  * ERR_DATA. fields_count: a whole number below FIELD_COUNT. */
 int fields_words(char *line, char *word[], size_t n) ERR_MUST;

@@ -192,27 +192,6 @@ int head_write(const struct head *h, struct header *to)
 
 /* ---- reading ---- */
 
-static int read_kind(const struct conf *from)
-{
-	const char *kind = conf_get(from, "kind");
-
-	if (!kind || strcmp(kind, kind_name(KIND_HEAD)) != 0)
-		return err_set(ERR_DATA, "not a head");
-	return 0;
-}
-
-static int read_phase(enum phase *to, const struct conf *from)
-{
-	const char *text = conf_get(from, "phase");
-
-	for (size_t i = 0; text && i < COUNT(phases); i++)
-		if (strcmp(text, phases[i]) == 0) {
-			*to = (enum phase)i;
-			return 0;
-		}
-	return err_set(ERR_DATA, "key 'phase' is not running, closing or done");
-}
-
 static int read_digest(digest *to, const char *text)
 {
 	return text && strspn(text, "0123456789abcdef") == 2 * SIG_DIGEST
@@ -236,14 +215,10 @@ static int parse_fragment(struct head_fragment *f, char *line)
 static int read_fragment(struct head *h, unsigned i, const struct conf *from)
 {
 	char name[5], line[LINE];
-	const char *text = conf_get(from, rundir_fragment_name(name, i));
-	int rc;
+	int rc = fields_line(line, sizeof line, from, rundir_fragment_name(name, i));
 
-	if (!text)
-		return err_set(ERR_DATA, "key '%s' is missing", name);
-	if (strlen(text) >= sizeof line)
-		return err_set(ERR_DATA, "key '%s' is too long", name);
-	memcpy(line, text, strlen(text) + 1);
+	if (rc < 0)
+		return rc;
 	rc = parse_fragment(&h->fragment[i], line);
 	return rc < 0 ? err_at(rc, "key '%s'", name) : 0;
 }
@@ -327,8 +302,11 @@ static int read_all(struct head *h, const struct conf *from)
 	char extra[5];
 	int rc;
 
-	if ((rc = read_kind(from)) < 0 || (rc = read_phase(&h->phase, from)) < 0 ||
-		(rc = fields_read(h, fields, COUNT(fields), from)) < 0)
+	if ((rc = fields_kind(from, KIND_HEAD)) < 0 ||
+		(rc = fields_word(from, "phase", phases, COUNT(phases))) < 0)
+		return rc;
+	h->phase = (enum phase)rc;
+	if ((rc = fields_read(h, fields, COUNT(fields), from)) < 0)
 		return rc;
 	if ((rc = read_digest(&h->tape_hash, conf_get(from, "tape_hash"))) < 0)
 		return err_at(rc, "key 'tape_hash'");
