@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/num.h"
 #include "base/opt.h"
 #include "base/pool.h"
 #include "base/say.h"
@@ -20,8 +19,8 @@
 #include "io/fd.h"
 #include "io/lock.h"
 #include "io/tool.h"
+#include "round/asked.h"
 #include "round/dataset.h"
-#include "round/run.h"
 #include "round/rundir.h"
 #include "round/view.h"
 
@@ -40,9 +39,27 @@
 /* Options that are dl-init's: they make a run, and are held against one that is there. */
 enum { SEED, LABEL, FRAGMENTS, INTERVAL, QUORUM, TAU, INVITE, GAMMA, RULE, OUTER_LR, MOMENTUM, OUTLIER, ADOPT,
 	DELTA, STEPS, TOKENS, EVERY, KEEP, LEASE, GIVEN };
-static const char *const given[GIVEN] = { "--seed", "--label", "-P", "-H", "-K", "--tau", "--invite", "--gamma",
-	"--rule", "--outer-lr", "--momentum", "--outlier", "--adopt", "--delta", "--target-steps", "--target-tokens",
-	"--checkpoint-every", "--keep", "--lease" };
+static const struct asked given[GIVEN] = {
+	[SEED] = { "--seed", "seed", "0" },
+	[LABEL] = { "--label", "label", "" },
+	[FRAGMENTS] = { "-P", "fragments" },
+	[INTERVAL] = { "-H", "interval" },
+	[QUORUM] = { "-K", "quorum" },
+	[TAU] = { "--tau", "overlap" },
+	[INVITE] = { "--invite", "invite" },
+	[GAMMA] = { "--gamma", "grace" },
+	[RULE] = { "--rule", "rule" },
+	[OUTER_LR] = { "--outer-lr", "outer_lr" },
+	[MOMENTUM] = { "--momentum", "momentum" },
+	[OUTLIER] = { "--outlier", "outlier" },
+	[ADOPT] = { "--adopt", "adopt" },
+	[DELTA] = { "--delta", "delta" },
+	[STEPS] = { "--target-steps", "target_steps" },
+	[TOKENS] = { "--target-tokens", "target_tokens" },
+	[EVERY] = { "--checkpoint-every", "checkpoint_every" },
+	[KEEP] = { "--keep", "keep" },
+	[LEASE] = { "--lease", "lease", .time = true },
+};
 
 static struct {
 	const char *run, *corpus, *conf, *key, *trust, *value[GIVEN];
@@ -195,94 +212,10 @@ static int make_run(const struct work *w)
 	add_pair(&v, "-r", o.run);
 	add_pair(&v, "-c", o.conf);
 	for (int i = 0; i < GIVEN; i++)
-		add_pair(&v, given[i], o.value[i]);
+		add_pair(&v, given[i].option, o.value[i]);
 	add_pair(&v, "-k", o.key);
 	add_pair(&v, "--trust", o.trust);
 	return tool_run(v.v, -1, -1);
-}
-
-/* ---- a run that is there ---- */
-
-static int contradicts(const char *option, const char *value, const char *have)
-{
-	return err_set(ERR_USAGE, "option %s: the run has %s, not %s: leave it out, or make another run", option, have,
-		       value);
-}
-
-/* What the manifest says where the option would have been given. */
-static void manifest_value(char out[128], const struct manifest *m, int which)
-{
-	const uint64_t whole[GIVEN] = {
-		[SEED] = m->meta.seed, [FRAGMENTS] = m->fragments, [INTERVAL] = m->interval, [QUORUM] = m->quorum,
-		[TAU] = m->overlap, [INVITE] = m->invite, [STEPS] = m->target_steps, [TOKENS] = m->target_tokens,
-		[EVERY] = m->checkpoint_every, [KEEP] = m->keep };
-	const double fraction[GIVEN] = { [GAMMA] = m->grace, [OUTER_LR] = m->outer.eta, [MOMENTUM] = m->outer.mu,
-				     [OUTLIER] = m->outlier, [LEASE] = m->lease };
-
-	switch (which) {
-	case LABEL:
-		snprintf(out, 128, "%s", m->meta.label);
-		break;
-	case RULE:
-		snprintf(out, 128, "%s", merge_rule_name(m->rule));
-		break;
-	case ADOPT:
-		adopt_text(out, &m->adopt);
-		break;
-	case DELTA:
-		snprintf(out, 128, "%s", encoding_name(m->delta));
-		break;
-	case GAMMA: case OUTER_LR: case MOMENTUM: case OUTLIER: case LEASE:
-		num_f64_text(out, fraction[which]);
-		break;
-	default:
-		snprintf(out, 128, "%" PRIu64, whole[which]);
-	}
-}
-
-/* Numbers may be written in more than one way. */
-static bool same_value(const char *value, const char *have, int which)
-{
-	double a, b;
-
-	if (strcmp(value, have) == 0)
-		return true;
-	if (which == LEASE)
-		return num_seconds(value, &a) == 0 && num_seconds(have, &b) == 0 && !(a < b || a > b);
-	return num_f64(value, &a) == 0 && num_f64(have, &b) == 0 && !(a < b || a > b);
-}
-
-static int check_conf(const struct conf *asked, const struct manifest *m)
-{
-	struct conf have = { 0 };
-	int rc = model_conf_write(&m->model, &have);
-
-	if (rc == 0)
-		rc = train_conf_write(&m->train, &have);
-	for (size_t i = 0; rc == 0 && i < have.n; i++) {
-		const char *value = conf_get(asked, have.v[i].key);
-
-		if (!value || strcmp(value, have.v[i].value) != 0)
-			rc = err_set(ERR_USAGE, "option -c: %s: the run has %s %s, not %s: leave it out, or make "
-				     "another run", o.conf, have.v[i].key, have.v[i].value, value ? value : "none");
-	}
-	conf_release(&have);
-	return rc;
-}
-
-/* The same command goes on with a run; another one is told what differs. */
-static int check_options(const struct manifest *m)
-{
-	char have[128];
-
-	for (int i = 0; i < GIVEN; i++) {
-		if (!o.value[i])
-			continue;
-		manifest_value(have, m, i);
-		if (!same_value(o.value[i], have, i))
-			return contradicts(given[i], o.value[i], have);
-	}
-	return 0;
 }
 
 /* ---- children ---- */
@@ -625,9 +558,9 @@ static int enter(struct work *w)
 	if (rc == 0)
 		rc = view_open(&w->view, &w->trust, clock_monotonic());
 	if (rc == 0 && old)
-		rc = check_options(&w->view->manifest);
+		rc = asked_options(given, o.value, GIVEN, &w->view->manifest);
 	if (rc == 0 && old && o.conf)
-		rc = check_conf(&w->conf, &w->view->manifest);
+		rc = asked_conf(&w->conf, o.conf, &w->view->manifest);
 	return rc;
 }
 
