@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "form/content.h"
 #include "io/place.h"
+#include "round/decision.h"
 #include "round/epoch.h"
 #include "round/merging.h"
 #include "round/rundir.h"
@@ -533,70 +534,42 @@ int commit_again(struct commit *c, const struct commit_conf *conf)
 
 /* ---- reading a decision ---- */
 
-static int parse_answer(struct commit_answer *a, char *text)
+static int take_answers(struct commit *c, const struct decision *d)
 {
-	char *field[4];
+	c->answer = calloc(d->answers, sizeof *c->answer);
+	if (!c->answer)
+		return err_nomem();
+	for (; c->answers < d->answers; c->answers++) {
+		struct commit_answer *to = &c->answer[c->answers];
+		const struct tape_answer *from = &d->answer[c->answers];
 
-	for (int i = 0; i < 4; i++) {
-		field[i] = strsep(&text, ":");
-		if (!field[i])
-			return err_set(ERR_DATA, "'answers' is not LEARNER:ID:SHARE:NORM,...");
+		memcpy(to->learner, from->learner, sizeof to->learner);
+		to->id = from->id;
+		to->share = from->share;
+		to->norm = from->norm;
 	}
-	if (text || key_name_check("learner", field[0]) < 0 ||
-		sig_unhex(a->id.b, sizeof a->id.b, field[1]) < 0 || num_f64(field[2], &a->share) < 0 ||
-		num_f64(field[3], &a->norm) < 0)
-		return err_set(ERR_DATA, "'answers' is not LEARNER:ID:SHARE:NORM,...");
-	memcpy(a->learner, field[0], strlen(field[0]) + 1);
 	return 0;
-}
-
-static int parse_answers(struct commit *c, const char *text)
-{
-	char *copy = strdup(text), *rest = copy, *one;
-	size_t n = 1;
-	int rc = 0;
-
-	for (const char *p = text; *p; p++)
-		n += *p == ',';
-	c->answer = calloc(n, sizeof *c->answer);
-	if (!copy || !c->answer)
-		rc = err_nomem();
-	while (rc == 0 && (one = strsep(&rest, ",")) != NULL)
-		rc = parse_answer(&c->answer[c->answers++], one);
-	free(copy);
-	return rc;
-}
-
-static int parse_names(struct commit *c, const struct tape_line *l)
-{
-	int rc;
-
-	if ((rc = rundir_fragment_parse(tape_text(l, "fragment"), &c->fragment)) < 0 ||
-		(rc = sig_unhex(c->base.b, sizeof c->base.b, tape_text(l, "base"))) < 0 ||
-		(rc = merge_rule_parse(tape_text(l, "rule"), &c->rule)) < 0)
-		return rc;
-	if (strlen(tape_text(l, "merge")) != 64)
-		return err_set(ERR_DATA, "'merge' is not a digest");
-	memcpy(c->merge, tape_text(l, "merge"), sizeof c->merge);
-	return parse_answers(c, tape_text(l, "answers"));
 }
 
 int commit_parse(struct commit *c, const struct tape_line *l)
 {
-	int rc;
+	struct decision d;
+	int rc = decision_parse(&d, l);
 
 	*c = (struct commit){ .decided = true };
-	c->round = tape_u64(l, "round");
-	c->version = tape_u64(l, "version");
-	c->step = tape_u64(l, "step");
-	c->tokens = tape_u64(l, "tokens");
-	c->outer.eta = tape_f64(l, "outer_lr");
-	c->outer.mu = tape_f64(l, "momentum");
-	c->fresh = strcmp(tape_text(l, "prior"), "none") == 0;
-	rc = parse_names(c, l);
-	if (rc == 0 && (c->version == 0 || c->answers == 0))
-		rc = err_set(ERR_DATA, "no version, or no answers");
 	if (rc < 0)
-		commit_release(c);
-	return rc < 0 ? err_at(rc, "line %" PRIu64, l->number) : 0;
+		return err_at(rc, "line %" PRIu64, l->number);
+	c->round = d.round;
+	c->version = d.version;
+	c->fragment = d.fragment;
+	c->base = d.base;
+	c->step = d.step;
+	c->tokens = d.tokens;
+	c->rule = d.rule;
+	c->outer = d.outer;
+	c->fresh = d.fresh;
+	memcpy(c->merge, d.merge, sizeof c->merge);
+	rc = take_answers(c, &d);
+	decision_release(&d);
+	return rc;
 }

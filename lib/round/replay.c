@@ -12,6 +12,7 @@
 #include "io/fd.h"
 #include "io/place.h"
 #include "round/audit.h"
+#include "round/decision.h"
 #include "round/merging.h"
 #include "round/rundir.h"
 
@@ -25,16 +26,6 @@ struct chain {
 	uint64_t version;     /* the last one that was published */
 	bool published;       /* what the tape says of it, but of version 0: */
 	digest id, content, momentum;
-};
-struct decision {
-	uint64_t round, version, step;
-	unsigned fragment;
-	digest base;
-	bool fresh; /* momentum starts from zero */
-	enum merge_rule rule;
-	struct merge_outer outer;
-	struct tape_answer *answer; /* (answers) */
-	size_t answers;
 };
 struct joined {
 	char learner[KEY_NAME + 1];
@@ -378,15 +369,6 @@ static int rebuild(struct replay *r, struct chain *c, const struct decision *d, 
 
 /* ---- lines ---- */
 
-static int fragment_of(const struct replay *r, const struct tape_line *l, unsigned *p)
-{
-	int rc = rundir_fragment_parse(tape_text(l, "fragment"), p);
-
-	if (rc == 0 && *p >= r->conf->manifest->fragments)
-		rc = err_set(ERR_DATA, "fragment %u, where there are %u", *p, r->conf->manifest->fragments);
-	return rc;
-}
-
 static int take_join(struct replay *r, const struct tape_line *l)
 {
 	const char *name = tape_text(l, "learner");
@@ -424,47 +406,30 @@ static void forget(struct replay *r, uint64_t round)
 
 	if (i == r->pendings)
 		return;
-	free(r->pending[i].answer);
+	decision_release(&r->pending[i]);
 	r->pending[i] = r->pending[--r->pendings];
-}
-
-static int parse_answers(struct decision *d, const char *text)
-{
-	size_t room = 1;
-	int rc;
-
-	for (const char *p = text; *p; p++)
-		room += *p == ',';
-	d->answer = calloc(room, sizeof *d->answer);
-	if (!d->answer)
-		return err_nomem();
-	while ((rc = tape_answer_next(&d->answer[d->answers], &text)) > 0)
-		d->answers++;
-	return rc;
 }
 
 static int take_merge(struct replay *r, const struct tape_line *l)
 {
-	struct decision d = { .round = tape_u64(l, "round"), .version = tape_u64(l, "version"),
-		.step = tape_u64(l, "step"), .fresh = strcmp(tape_text(l, "prior"), "none") == 0,
-		.outer = { tape_f64(l, "outer_lr"), tape_f64(l, "momentum") } };
-	struct decision *more;
-	int rc;
+	struct decision d, *more;
+	int rc = decision_parse(&d, l);
 
-	forget(r, d.round);
-	if ((rc = fragment_of(r, l, &d.fragment)) < 0 || (rc = tape_id(l, "base", &d.base)) < 0 ||
-		(rc = merge_rule_parse(tape_text(l, "rule"), &d.rule)) < 0)
-		return rc == ERR_USAGE ? ERR_DATA : rc;
-	more = realloc(r->pending, (r->pendings + 1) * sizeof *more);
-	if (!more)
-		return err_nomem();
-	r->pending = more;
-	if ((rc = parse_answers(&d, tape_text(l, "answers"))) < 0) {
-		free(d.answer);
+	if (rc < 0)
 		return rc;
-	}
-	more[r->pendings++] = d;
-	return 0;
+	forget(r, d.round);
+	more = realloc(r->pending, (r->pendings + 1) * sizeof *more);
+	if (more)
+		r->pending = more;
+	else
+		rc = err_nomem();
+	if (rc == 0 && d.fragment >= r->conf->manifest->fragments)
+		rc = err_set(ERR_DATA, "fragment %u, where there are %u", d.fragment, r->conf->manifest->fragments);
+	if (rc < 0)
+		decision_release(&d);
+	else
+		more[r->pendings++] = d;
+	return rc;
 }
 
 /* Counts what became of a version, and remembers what the tape says of it. */

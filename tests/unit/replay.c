@@ -124,7 +124,7 @@ static void write_deltas(uint64_t round, const struct base *b)
 }
 
 static void put_merge(struct tape *t, uint64_t round, const struct base *b, const struct answers *as,
-	const struct merging_conf *c, uint64_t step)
+	const struct merging_conf *c, const struct meta *next)
 {
 	struct buf text = BUF_INIT;
 
@@ -133,10 +133,11 @@ static void put_merge(struct tape *t, uint64_t round, const struct base *b, cons
 	tape_put(t, "fragment", "f000");
 	tape_put_u64(t, "version", b->meta.version + 1);
 	tape_put_id(t, "base", &b->id);
+	tape_put(t, "merge", next->merge);
 	tape_put(t, "rule", merge_rule_name(c->rule));
 	tape_put_f64(t, "outer_lr", c->outer.eta);
 	tape_put_f64(t, "momentum", c->outer.mu);
-	tape_put_u64(t, "step", step);
+	tape_put_u64(t, "step", next->step);
 	for (size_t k = 0; k < as->accepted; k++) {
 		const struct answer *a = &as->v[as->order[k]];
 		struct tape_answer one = { .id = a->id, .share = as->share[k], .norm = a->norm };
@@ -199,7 +200,7 @@ static void merge_round(struct tape *t, uint64_t round, uint64_t version)
 	out[0] = (struct merging_output){ open(rundir_fragment(file, 0, version), O_RDWR | O_CREAT, 0666), file };
 	out[1] = (struct merging_output){ open(rundir_outer(outer, 0, version), O_RDWR | O_CREAT, 0666), outer };
 	CHECK(merging_write(m, &out[0], &out[1], &owner, NULL) == 0 && merging_finish(m, NULL) == 0);
-	put_merge(t, round, &b, &as, &c, merging_meta(m)->step);
+	put_merge(t, round, &b, &as, &c, merging_meta(m));
 	merging_close(m);
 	answers_release(&as);
 	for (unsigned k = 0; k < LEARNERS; k++)
