@@ -13,7 +13,7 @@
 #include "round/courier_inside.h"
 #include "round/rundir.h"
 
-#define NICE 5              /* below the training threads */
+#define NICE 5              /* steps below the training threads */
 #define POLL_LEAST 0.01     /* seconds between looks at the head: part of an inner step, within these */
 #define POLL_MOST 0.1
 #define POLL_PART 8
@@ -182,13 +182,19 @@ const struct trust *courier_learners(const struct courier *c)
 
 /* ---- the thread ---- */
 
-/* What little it does must not hold up the threads that train. */
+/* What little it does must not hold up the threads that train. Counted from them: behind a learner of high
+ * priority it would never have its turn. */
 static void step_back(void)
 {
 #ifdef __linux__
+	const id_t self = (id_t)gettid();
+	int own;
+
 	(void)pthread_setname_np(pthread_self(), "courier"); /* in ps and top */
-	if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICE) < 0)
-		return;
+	errno = 0;
+	own = getpriority(PRIO_PROCESS, self);
+	if (errno == 0)
+		(void)!setpriority(PRIO_PROCESS, self, own + NICE);
 #endif
 }
 
