@@ -7,6 +7,7 @@
 #include "base/num.h"
 #include "base/say.h"
 
+#define EVENTS 1e11
 #define MOST 1e15 /* of counts: exact in a double, with room for sums */
 
 void sim_conf_defaults(struct sim_conf *c)
@@ -98,6 +99,19 @@ static int check_joins(const struct sim_conf *c)
 	return 0;
 }
 
+/* Inner steps, failures and returns: what would take days, and where times are no longer told apart. */
+static int check_events(const struct sim_conf *c)
+{
+	const double learners = sim_conf_learners(c), chips = c->chips / c->learners * learners;
+	double fastest = 1;
+
+	for (unsigned i = 0; i < c->speeds; i++)
+		fastest = fmax(fastest, c->speed[i]);
+	if (c->length * (learners * fastest / c->step + 2 * chips / c->mtbi) <= EVENTS)
+		return 0;
+	return err_set(ERR_USAGE, "that would be more than %g steps and failures: simulate a shorter time", EVENTS);
+}
+
 int sim_conf_check(const struct sim_conf *c)
 {
 	int rc = check_times(c);
@@ -106,7 +120,9 @@ int sim_conf_check(const struct sim_conf *c)
 		rc = check_counts(c);
 	if (rc == 0)
 		rc = check_rates(c);
-	return rc < 0 ? rc : check_joins(c);
+	if (rc == 0)
+		rc = check_joins(c);
+	return rc < 0 ? rc : check_events(c);
 }
 
 /* ---- what follows ---- */

@@ -115,6 +115,8 @@ refused() {
 	refused "whole number" -K 1.5
 	refused "bandwidth" --bandwidth 0
 	refused "length" --for never
+	refused "more than 1e\+11 steps and failures" --step 0.000001 --for 365d
+	refused "more than 1e\+11 steps and failures" --mtbi 0.001 --chips 1G
 	refused "has no use for 'x'" x
 	refused "--json or --tsv" --json --tsv
 	refused "unknown option '--chip-count'" --chip-count 8
