@@ -341,6 +341,7 @@ struct playing {
 	struct pool *pool;
 	int trace_fd, ckpt_fd;
 	struct trace_reader *trace;
+	struct adoptions adoptions;
 	struct frame_reader *ckpt;
 	struct checkpoint c;
 	struct model *model;
@@ -382,13 +383,23 @@ static int print_row(void *ctx, const struct play_row *row)
 	return fflush(stdout) == 0 ? 0 : err_sys("standard output");
 }
 
+/* It is read twice: what comes from a pipe is copied. */
 static int play_open_trace(struct playing *w, const char *path)
 {
-	int rc = fd_open_in(path, &w->trace_fd);
+	uint64_t size;
+	int fd, rc = fd_open_in(path, &fd);
 
-	if (rc == 0 && (rc = trace_open(&w->trace, w->trace_fd)) < 0)
-		err_at(rc, "%s", fd_name(path));
-	return rc;
+	if (rc < 0)
+		return rc;
+	if (fd_regular(fd, &size)) {
+		w->trace_fd = fd;
+	} else {
+		rc = fd_spool(fd, &w->trace_fd);
+		close(fd);
+	}
+	if (rc == 0)
+		rc = adoptions_scan(&w->adoptions, &w->trace, w->trace_fd);
+	return rc < 0 ? err_at(rc, "%s", fd_name(path)) : 0;
 }
 
 static int play_open_checkpoint(struct playing *w, const char *path)
@@ -459,7 +470,8 @@ static int play_open_all(struct playing *w, const struct play_conf *c, char **wo
 		return rc;
 	if ((rc = play_open_shards(w, words + 2, n - 2)) < 0)
 		return rc;
-	return play_open(&w->play, c, w->trace, &w->c, w->model, w->shard, w->shards, w->valid, w->pool, &say);
+	return play_open(&w->play, c, w->trace, &w->adoptions, &w->c, w->model, w->shard, w->shards, w->valid,
+		w->pool, &say);
 }
 
 static int play_deliver(const struct playing *w)
@@ -501,6 +513,7 @@ static void play_release(struct playing *w)
 	model_close(w->model);
 	frame_reader_free(w->ckpt);
 	trace_close(w->trace);
+	adoptions_release(&w->adoptions);
 	if (w->ckpt_fd >= 0)
 		close(w->ckpt_fd);
 	if (w->trace_fd >= 0)

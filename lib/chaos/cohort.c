@@ -164,7 +164,7 @@ void cohort_join(struct cohort *c, unsigned learner, const struct versions *v)
 	struct replica_version version;
 
 	for (unsigned p = 0; p < v->cut->n; p++) {
-		const float *value = versions_get(v, p, v->newest[p], learner, &version);
+		const float *value = versions_get(v, p, versions_newest(v, p), learner, &version);
 
 		replica_load(&l->replica, p, &version, value, false);
 	}
@@ -254,8 +254,8 @@ int cohort_adopt(struct cohort *c, unsigned learner, unsigned p, uint64_t versio
 	const float *value = versions_get(v, p, version, learner, &is);
 
 	if (!value)
-		return err_set(ERR_DATA, "learner %u adopts version %" PRIu64 " of fragment %u, which is not in "
-			"memory any more: the last %d are", learner, version, p, VERSIONS_KEPT);
+		return err_set(ERR_DATA, "learner %u adopts version %" PRIu64 " of fragment %u, which is not kept",
+			learner, version, p);
 	if (!replica_differs(&l->replica, p, is.version, &is.id))
 		return 0;
 	if (l->back)

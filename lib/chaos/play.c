@@ -29,6 +29,7 @@ struct play {
 	unsigned names;
 	struct fragments cut;
 	struct cohort cohort;
+	struct adoptions *adoptions;
 	struct versions versions;
 	struct versions_answer *answer; /* (learners) */
 	struct lockstep lockstep;
@@ -81,7 +82,8 @@ static int open_rounds(struct play *p, struct shard **shard)
 		return rc;
 	if ((rc = fragments_cut(&p->cut, model_tensors(p->model), p->head.fragments)) < 0)
 		return err_at(rc, "the trace has %u fragments", p->head.fragments);
-	rc = versions_open(&p->versions, &p->cut, model_params(p->model), p->c->meta.step, p->head.learners);
+	rc = versions_open(&p->versions, &p->cut, p->adoptions, model_params(p->model), p->c->meta.step,
+		p->head.learners);
 	if (rc < 0)
 		return rc;
 	p->versions.slice = conf.encoding == ENC_F32R ? FRAME_ELEMS_PAIR : FRAME_ELEMS;
@@ -116,16 +118,16 @@ static int open_all(struct play *p, struct shard **shard, unsigned n)
 }
 
 int play_open(struct play **out, const struct play_conf *conf, struct trace_reader *trace,
-	const struct checkpoint *c, struct model *m, struct shard **shard, unsigned n, struct shard *valid,
-	struct pool *pool, struct say *say)
+	struct adoptions *adoptions, const struct checkpoint *c, struct model *m, struct shard **shard, unsigned n,
+	struct shard *valid, struct pool *pool, struct say *say)
 {
 	struct play *p = calloc(1, sizeof *p);
 	int rc;
 
 	if (!p)
 		return err_nomem();
-	*p = (struct play){ .conf = *conf, .trace = trace, .head = *trace_head(trace), .c = c, .model = m,
-		.valid = valid, .pool = pool, .say = say };
+	*p = (struct play){ .conf = *conf, .trace = trace, .adoptions = adoptions, .head = *trace_head(trace),
+		.c = c, .model = m, .valid = valid, .pool = pool, .say = say };
 	p->rounds = has_rounds(&p->head);
 	if ((rc = open_all(p, shard, n)) < 0) {
 		play_close(p);
@@ -279,7 +281,7 @@ static int answer(struct play *p, unsigned learner, unsigned fragment, uint64_t 
 	int rc = cohort_catch_up(&p->cohort);
 
 	if (rc == 0)
-		rc = cohort_answer(&p->cohort, learner, fragment, round, p->versions.newest[fragment]);
+		rc = cohort_answer(&p->cohort, learner, fragment, round, versions_newest(&p->versions, fragment));
 	return rc < 0 ? rc : 0;
 }
 
@@ -315,7 +317,10 @@ static int adopt(struct play *p, const struct trace_event *e)
 {
 	int rc = cohort_catch_up(&p->cohort);
 
-	return rc < 0 ? rc : cohort_adopt(&p->cohort, e->learner, e->fragment, e->version, &p->versions);
+	if (rc == 0)
+		rc = cohort_adopt(&p->cohort, e->learner, e->fragment, e->version, &p->versions);
+	versions_adopted(&p->versions, e->fragment, e->version);
+	return rc;
 }
 
 /* ---- who is there ---- */
@@ -386,7 +391,7 @@ static int follow(struct play *p)
 /* One more round of a fragment, of all that are there and have something to say. */
 static int last_round(struct play *p, unsigned fragment, uint64_t round)
 {
-	uint64_t newest = p->versions.newest[fragment];
+	uint64_t newest = versions_newest(&p->versions, fragment);
 	size_t n;
 	int rc = 0;
 

@@ -1,9 +1,10 @@
 /*
  * play - real training in virtual time: what a trace tells, done by learners in one process.
  *
+ *     adoptions_scan  the trace
  *     play_open
- *     play_run       to the end of the trace, or the limit of tokens or time
- *     play_write     the checkpoint that is reached
+ *     play_run        to the end of the trace, or the limit of tokens or time
+ *     play_write      the checkpoint that is reached
  *     play_close
  *
  * Every inner step, answer, merge and adoption is made where the trace puts it, by the code of real learners and
@@ -26,6 +27,7 @@
 
 #include "base/pool.h"
 #include "base/say.h"
+#include "chaos/adoptions.h"
 #include "chaos/trace.h"
 #include "form/key.h"
 #include "form/shard.h"
@@ -60,14 +62,14 @@ struct play;
  * ERR_DATA for a trace that can't be played. */
 int play_shards(unsigned *n, const struct trace_head *h, unsigned given) ERR_MUST;
 /*
- * trace: opened, nothing read but its head. c, m: the checkpoint to start from, c->train with the user's changes;
- * m is used for measuring. shard (n = play_shards): opened each for itself, even where files are the same. valid:
- * NULL for none. All stay the caller's, and are used until play_close; not so m's parameters, which become
- * those reached.
+ * trace, adoptions: as adoptions_scan leaves them. c, m: the checkpoint to start from, c->train with the user's
+ * changes; m is used for measuring. shard (n = play_shards): opened each for itself, even where files are the
+ * same. valid: NULL for none. All stay the caller's, and are used until play_close; not so m's parameters, which
+ * become those reached.
  */
 int play_open(struct play **out, const struct play_conf *conf, struct trace_reader *trace,
-	const struct checkpoint *c, struct model *m, struct shard **shard, unsigned n, struct shard *valid,
-	struct pool *pool, struct say *say) ERR_MUST;
+	struct adoptions *adoptions, const struct checkpoint *c, struct model *m, struct shard **shard, unsigned n,
+	struct shard *valid, struct pool *pool, struct say *say) ERR_MUST;
 void play_close(struct play *p);
 /* ERR_DATA: "line 17: ...", or what went wrong in training. */
 int play_run(struct play *p) ERR_MUST;

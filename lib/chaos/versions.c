@@ -3,23 +3,66 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int open_arrays(struct versions *v, uint64_t n)
-{
-	size_t entries = (size_t)v->cut->n * VERSIONS_KEPT;
+/* ---- entries ---- */
 
-	v->start = calloc(v->cut->n, sizeof *v->start);
-	v->newest = calloc(v->cut->n, sizeof *v->newest);
-	v->momentum = calloc(n, sizeof *v->momentum);
-	v->entry = calloc(entries, sizeof *v->entry);
-	v->counted = calloc(entries * v->learners, sizeof *v->counted);
-	v->answer = calloc(v->learners, sizeof *v->answer);
-	if (!v->start || !v->newest || !v->momentum || !v->entry || !v->counted || !v->answer)
+static void drop(struct versions_entry *e)
+{
+	free(e->value);
+	free(e->counted);
+}
+
+static struct versions_entry *newest(const struct versions *v, unsigned p)
+{
+	const struct versions_fragment *f = &v->fragment[p];
+
+	return &f->v[f->n - 1];
+}
+
+/* Without those that nobody will adopt any more. */
+static void tidy(struct versions *v, unsigned p)
+{
+	struct versions_fragment *f = &v->fragment[p];
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->n; i++)
+		if (i + 1 < f->n && adoptions_left(v->adoptions, p, f->v[i].version.version) == 0)
+			drop(&f->v[i]);
+		else
+			f->v[n++] = f->v[i];
+	f->n = n;
+}
+
+static struct versions_entry *find(const struct versions *v, unsigned p, uint64_t version)
+{
+	const struct versions_fragment *f = &v->fragment[p];
+
+	for (size_t i = f->n; i-- > 0;)
+		if (f->v[i].version.version == version)
+			return &f->v[i];
+	return NULL;
+}
+
+/* One more entry at the end, its values to be filled in. */
+static int append(struct versions *v, unsigned p, struct versions_entry **out)
+{
+	struct versions_fragment *f = &v->fragment[p];
+	struct versions_entry e = { .value = malloc(v->cut->v[p].elems * sizeof *e.value),
+		.counted = calloc(v->learners, sizeof *e.counted) };
+
+	if (f->n == f->room) {
+		struct versions_entry *to = realloc(f->v, (f->room + 4) * sizeof *to);
+
+		if (to) {
+			f->v = to;
+			f->room += 4;
+		}
+	}
+	if (!e.value || !e.counted || f->n == f->room) {
+		drop(&e);
 		return err_nomem();
-	for (int i = 0; i < VERSIONS_KEPT; i++)
-		if (!(v->value[i] = calloc(n, sizeof **v->value)))
-			return err_nomem();
-	for (size_t i = 0; i < entries; i++)
-		v->entry[i].counted = v->counted + i * v->learners;
+	}
+	f->v[f->n] = e;
+	*out = &f->v[f->n++];
 	return 0;
 }
 
@@ -30,15 +73,7 @@ static void identify(struct replica_version *v, unsigned p)
 	memcpy(v->id.b + sizeof v->version, &p, sizeof p);
 }
 
-static struct versions_entry *entry(const struct versions *v, unsigned p, uint64_t version)
-{
-	return &v->entry[(size_t)p * VERSIONS_KEPT + version % VERSIONS_KEPT];
-}
-
-static float *value_of(const struct versions *v, unsigned p, uint64_t version)
-{
-	return v->value[version % VERSIONS_KEPT] + v->start[p];
-}
+/* ---- opening ---- */
 
 static uint64_t longest_tensor(const struct fragments *cut)
 {
@@ -51,51 +86,77 @@ static uint64_t longest_tensor(const struct fragments *cut)
 	return most;
 }
 
-int versions_open(struct versions *v, const struct fragments *cut, const float *params, uint64_t step,
-	unsigned learners)
+static int first_version(struct versions *v, unsigned p, const float *params, uint64_t step)
+{
+	struct versions_entry *e;
+	int rc = append(v, p, &e);
+
+	if (rc < 0)
+		return rc;
+	e->version.step = step;
+	identify(&e->version, p);
+	fragment_gather(&v->cut->v[p], e->value, params);
+	return 0;
+}
+
+int versions_open(struct versions *v, const struct fragments *cut, struct adoptions *adoptions,
+	const float *params, uint64_t step, unsigned learners)
 {
 	uint64_t n = 0;
-	int rc;
+	int rc = 0;
 
-	*v = (struct versions){ .cut = cut, .learners = learners, .slice = MERGE_UNIT };
-	for (unsigned p = 0; p < cut->n; p++)
-		n += cut->v[p].elems;
-	if ((rc = open_arrays(v, n)) < 0)
-		return rc;
-	n = 0;
-	for (unsigned p = 0; p < cut->n; n += cut->v[p++].elems) {
+	*v = (struct versions){ .cut = cut, .adoptions = adoptions, .learners = learners, .slice = MERGE_UNIT };
+	v->start = calloc(cut->n, sizeof *v->start);
+	v->fragment = calloc(cut->n, sizeof *v->fragment);
+	v->answer = calloc(learners, sizeof *v->answer);
+	if (!v->start || !v->fragment || !v->answer)
+		return err_nomem();
+	for (unsigned p = 0; p < cut->n && rc == 0; n += cut->v[p++].elems) {
 		v->start[p] = n;
-		entry(v, p, 0)->version.step = step;
-		identify(&entry(v, p, 0)->version, p);
-		fragment_gather(&cut->v[p], value_of(v, p, 0), params);
+		rc = first_version(v, p, params, step);
 	}
-	return outer_step_open(&v->outer, longest_tensor(cut), learners);
+	if (rc < 0)
+		return rc;
+	v->momentum = calloc(n, sizeof *v->momentum);
+	return v->momentum ? outer_step_open(&v->outer, longest_tensor(cut), learners) : err_nomem();
 }
 
 void versions_close(struct versions *v)
 {
-	for (int i = 0; i < VERSIONS_KEPT; i++)
-		free(v->value[i]);
+	for (unsigned p = 0; v->fragment && p < v->cut->n; p++) {
+		for (size_t i = 0; i < v->fragment[p].n; i++)
+			drop(&v->fragment[p].v[i]);
+		free(v->fragment[p].v);
+	}
+	free(v->fragment);
 	free(v->start);
-	free(v->newest);
 	free(v->momentum);
-	free(v->entry);
-	free(v->counted);
 	free(v->answer);
 	outer_step_close(&v->outer);
 	*v = (struct versions){ .cut = NULL };
 }
 
+uint64_t versions_newest(const struct versions *v, unsigned p)
+{
+	return newest(v, p)->version.version;
+}
+
 const float *versions_get(const struct versions *v, unsigned p, uint64_t version, unsigned learner,
 	struct replica_version *out)
 {
-	const struct versions_entry *e = entry(v, p, version);
+	const struct versions_entry *e = find(v, p, version);
 
-	if (version > v->newest[p] || e->version.version != version)
+	if (!e)
 		return NULL;
 	*out = e->version;
 	out->counted = e->counted[learner];
-	return value_of(v, p, version);
+	return e->value;
+}
+
+void versions_adopted(struct versions *v, unsigned p, uint64_t version)
+{
+	adoptions_done(v->adoptions, p, version);
+	tidy(v, p);
 }
 
 /* ---- merging ---- */
@@ -116,7 +177,7 @@ static uint64_t weigh(struct versions *v, const struct versions_answer *a, size_
 	return (uint64_t)(step + 0.5);
 }
 
-/* The momentum stays in its place, the values go from one version to the next. */
+/* x: values of the base, which become those of the next version; so does the momentum, in its place. */
 static int step_tensors(struct versions *v, unsigned p, float *x, const struct versions_answer *a, size_t n)
 {
 	const struct tensors *layout = &v->cut->v[p].layout;
@@ -136,25 +197,25 @@ static int step_tensors(struct versions *v, unsigned p, float *x, const struct v
 
 int versions_merge(struct versions *v, unsigned p, uint64_t round, const struct versions_answer *a, size_t n)
 {
-	const struct versions_entry *base = entry(v, p, v->newest[p]);
-	uint64_t next = v->newest[p] + 1, step = weigh(v, a, n);
-	struct versions_entry *e = entry(v, p, next);
-	float *x = value_of(v, p, next);
-	int rc;
+	uint64_t step = weigh(v, a, n);
+	struct versions_entry *e, *base;
+	int rc = append(v, p, &e);
 
-	memcpy(x, value_of(v, p, v->newest[p]), v->cut->v[p].elems * sizeof *x);
-	if ((rc = step_tensors(v, p, x, a, n)) < 0)
+	if (rc < 0)
 		return rc;
-	e->version = (struct replica_version){ .version = next, .round = round,
+	base = e - 1;
+	memcpy(e->value, base->value, v->cut->v[p].elems * sizeof *e->value);
+	e->version = (struct replica_version){ .version = base->version.version + 1, .round = round,
 		.step = step > base->version.step ? step : base->version.step };
 	identify(&e->version, p);
-	memset(e->counted, 0, v->learners * sizeof *e->counted);
+	if ((rc = step_tensors(v, p, e->value, a, n)) < 0)
+		return rc;
 	for (size_t k = 0; k < n; k++) {
 		e->counted[a[k].learner] = true;
 		v->tokens += a[k].tokens;
 	}
-	v->newest[p] = next;
 	v->merges++;
+	tidy(v, p);
 	return 0;
 }
 
@@ -163,7 +224,7 @@ int versions_merge(struct versions *v, unsigned p, uint64_t round, const struct 
 void versions_gather(const struct versions *v, float *params)
 {
 	for (unsigned p = 0; p < v->cut->n; p++)
-		fragment_scatter(&v->cut->v[p], params, value_of(v, p, v->newest[p]));
+		fragment_scatter(&v->cut->v[p], params, newest(v, p)->value);
 }
 
 uint64_t versions_step(const struct versions *v)
@@ -171,7 +232,7 @@ uint64_t versions_step(const struct versions *v)
 	uint64_t most = 0;
 
 	for (unsigned p = 0; p < v->cut->n; p++)
-		if (entry(v, p, v->newest[p])->version.step > most)
-			most = entry(v, p, v->newest[p])->version.step;
+		if (newest(v, p)->version.step > most)
+			most = newest(v, p)->version.step;
 	return most;
 }

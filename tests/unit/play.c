@@ -57,7 +57,7 @@ static int trace_file(const char *head, const char *events)
 
 	for (const char *at = events; *at; at++)
 		lines += *at == '\n';
-	snprintf(end, sizeof end, "9 end events=%d\n", lines);
+	snprintf(end, sizeof end, "99 end events=%d\n", lines);
 	CHECK(fd_write(fd, head, strlen(head)) == 0 && fd_write(fd, events, strlen(events)) == 0);
 	CHECK(fd_write(fd, end, strlen(end)) == 0 && lseek(fd, 0, SEEK_SET) == 0);
 	return fd;
@@ -101,10 +101,11 @@ struct scene {
 	struct checkpoint c;
 	struct model *model;
 	struct trace_reader *trace;
+	struct adoptions adoptions;
 	struct shard *shard[8];
 	unsigned shards;
 	struct pool *pool;
-	int trace_fd, ckpt_fd;
+	int trace_fd, ckpt_fd, scanned;
 };
 
 static void scene_open(struct scene *s, int trace_fd, unsigned given, int threads)
@@ -113,7 +114,9 @@ static void scene_open(struct scene *s, int trace_fd, unsigned given, int thread
 	CHECK(frame_open(&s->ckpt, s->ckpt_fd, "g", &run.trust, NULL) == 0);
 	CHECK(checkpoint_open(&s->c, s->ckpt) == 0);
 	CHECK(checkpoint_load(&s->model, &s->c, s->ckpt, MODEL_FORWARD, NULL) == 0);
-	CHECK(trace_open(&s->trace, trace_fd) == 0);
+	s->scanned = adoptions_scan(&s->adoptions, &s->trace, trace_fd);
+	if (s->scanned < 0)
+		return;
 	CHECK(play_shards(&s->shards, trace_head(s->trace), given) == 0);
 	for (unsigned i = 0; i < s->shards; i++)
 		CHECK(shard_open(&s->shard[i], run.shard, &run.trust) == 0);
@@ -125,6 +128,7 @@ static void scene_close(struct scene *s)
 	for (unsigned i = 0; i < s->shards; i++)
 		shard_close(s->shard[i]);
 	trace_close(s->trace);
+	adoptions_release(&s->adoptions);
 	model_close(s->model);
 	frame_reader_free(s->ckpt);
 	pool_close(s->pool);
@@ -148,7 +152,9 @@ static int play(struct played *out, int trace_fd, struct play_conf c, unsigned s
 	*out = (struct played){ .params = calloc(1, bytes) };
 	c.row = keep_row;
 	c.ctx = out;
-	rc = play_open(&p, &c, s.trace, &s.c, s.model, s.shard, s.shards, s.shards ? s.shard[0] : NULL, s.pool, NULL);
+	rc = s.scanned;
+	if (rc == 0)
+		rc = play_open(&p, &c, s.trace, &s.adoptions, &s.c, s.model, s.shard, s.shards, s.shard[0], s.pool, NULL);
 	if (rc == 0 && (rc = play_run(p)) == 0) {
 		memcpy(out->params, model_params(s.model), bytes);
 		read_meta(p, frame_header(s.ckpt), out);
@@ -598,6 +604,25 @@ static void lost_and_back(void)
 		"3 answer round=2 fragment=0 learner=1 steps=1 tokens=16\n4 merge round=2 fragment=0 version=2 answers=1\n") == 0);
 }
 
+/* A learner that has stopped adopts, much later, what was new then: it is kept for it, and for nobody longer. */
+static void an_old_version(void)
+{
+	char events[8192];
+	size_t n = 0;
+	struct played out;
+
+	n += (size_t)sprintf(events + n, "0 join learner=0\n0 join learner=1\n");
+	for (int i = 1; i <= 20; i++)
+		n += (size_t)sprintf(events + n, "%d call round=%d fragment=1 version=%d invited=all\n%d step learner=0\n"
+			"%d answer round=%d fragment=1 learner=0 steps=1 tokens=16\n%d merge round=%d fragment=1 version=%d answers=0\n"
+			"%d adopt learner=0 fragment=1 version=%d\n", i, i, i - 1, i, i, i, i, i, i, i, i);
+	sprintf(events + n, "30 adopt learner=1 fragment=1 version=3\n31 step learner=1\n31 adopt learner=1 fragment=1 version=20\n"
+		"32 step learner=1\n");
+	CHECK(play(&out, trace_file(HEAD("decoupled", 2, "rebase"), events), conf(), 1, 1) == 0);
+	CHECK(out.row[out.rows - 1].merges == 20);
+	free(out.params);
+}
+
 static void what_cannot_be_played(void)
 {
 	struct trace_head many = { .mode = TRACE_DECOUPLED, .learners = 1025 }, two = { .mode = TRACE_LOCKSTEP, .learners = 2 };
@@ -638,6 +663,7 @@ int main(void)
 	lockstep_is_a_larger_batch();
 	elastic_parts();
 	lost_and_back();
+	an_old_version();
 	what_cannot_be_played();
 	small_run_remove(&run);
 	return unit_done("play");
