@@ -50,8 +50,8 @@ all: $(archive) $(bin_exe)
 fast_src := $(addprefix math/,layer attention moe adamw muon gemm)
 $(fast_src:%=$(BUILD)/lib/%.o) $(fast_src:%=$(BUILD)/double/%.o): \
 	FAST = -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
-# That of a merge is only vectorised.
-$(BUILD)/lib/math/merge.o: FAST = -O3
+# That of a merge, and what passes over every value of a file, is only vectorised.
+$(addprefix $(BUILD)/lib/,math/merge.o form/codec.o form/half.o base/finite.o): FAST = -O3
 $(BUILD)/lib/io/ranks.o: FAST = $(MPI_CFLAGS)
 
 $(BUILD)/lib/%.o: lib/%.c

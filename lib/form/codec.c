@@ -28,11 +28,10 @@ static float float_of(uint32_t b)
 
 static uint16_t bf16_of(float x)
 {
-	uint32_t b = bits_of(x);
+	const uint32_t b = bits_of(x), rounded = (b + 0x7fff + (b >> 16 & 1)) >> 16;
 
-	if ((b & 0x7fffffff) > 0x7f800000) /* rounding could carry a NaN into infinity */
-		return (uint16_t)(b >> 16 | 0x40);
-	return (uint16_t)((b + 0x7fff + (b >> 16 & 1)) >> 16);
+	/* rounding could carry a NaN into infinity; chosen without a branch, to be vectorised */
+	return (uint16_t)((b & 0x7fffffff) > 0x7f800000 ? b >> 16 | 0x40 : rounded);
 }
 
 static void split4_run(uint8_t *restrict p0, uint8_t *restrict p1, uint8_t *restrict p2,
