@@ -170,7 +170,7 @@ run_examples() {
 	corpus 2000 | dl-data -o text
 	dl-key show >own.pub
 	for program in "dl-show g0.ckpt" "dl-show --verify text.tok" "dl-data --unpack text.tok" \
-		"dl-eval -d text.tok g0.ckpt"; do
+		"dl-eval -d text.tok g0.ckpt" "dl-export -f safetensors -o out g0.ckpt"; do
 		# shellcheck disable=SC2086 # words on purpose
 		run -0 --separate-stderr env -u HOME -u XDG_CONFIG_HOME DL_TRUST=own.pub $program
 		expect_no_stderr
