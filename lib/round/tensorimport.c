@@ -29,7 +29,7 @@ static int at_file(const struct work *w, int rc)
 
 /* ---- the header ---- */
 
-/* Keys of the metadata that begin with `prefix`, without it, into the header. */
+/* Of the metadata of a checkpoint the keys that were its header's. */
 static int take_ours(struct header *h, const struct conf *metadata)
 {
 	int rc = 0;
@@ -46,6 +46,7 @@ static int take_ours(struct header *h, const struct conf *metadata)
 	return rc;
 }
 
+/* Of any other file those that are not ours. */
 static int take_theirs(struct header *h, const struct conf *metadata)
 {
 	char key[sizeof THEIRS + 2 * CONF_KEY];

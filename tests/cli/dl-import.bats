@@ -357,12 +357,12 @@ model.safetensors.index.json" ]
 
 @test "a full disk: status 1, and nothing half-written" {
 	run -1 --separate-stderr sh -c 'dl-import -f hf dense.hf >/dev/full'
-	expect_stderr_line '^dl-import: .*No space left on device$'
+	expect_stderr_line '^dl-import: standard output: write: No space left on device$'
 	need_small_disk
 	run -1 --separate-stderr small_disk 16k sh -c 'dl-import -f hf -o out "$1"; s=$?; ls -A; exit $s' \
 		sh "$PWD/wide.hf"
 	expect_stdout ""
-	expect_stderr_line '^dl-import: .*No space left on device$'
+	expect_stderr_line '^dl-import: out: write: No space left on device$'
 }
 
 @test "the output is no input" {
