@@ -203,6 +203,27 @@ static void memory_follows_the_batch(void)
 	fixture_close(&f);
 }
 
+/* The formulas of dl-learn(1): what one more row takes. */
+static void a_token_takes_what_the_manual_says(const char *text)
+{
+	struct model_memory few, many;
+	struct fixture f;
+
+	fixture_open(&f, text, 1, 1, 1);
+	const uint64_t C = f.c.d_model, L = f.c.layers, F3 = 3 * f.c.ff, Q = f.c.heads * f.c.head_dim;
+	const uint64_t P = Q + 2 * f.c.kv_heads * f.c.head_dim;
+	const uint64_t layer = 4 * C + P + Q + f.c.heads + F3 + 2, once = 4 * C + P + Q + F3 + f.c.vocab + 1;
+
+	for (enum model_use use = MODEL_TRAIN; use <= MODEL_RECOMPUTE; use++) {
+		const uint64_t layers = use == MODEL_TRAIN ? L * layer : (L - 1) * C + layer;
+
+		CHECK(model_memory(&few, &f.c, 80, use, 1, 1) == 0 && few.rows == 80);
+		CHECK(model_memory(&many, &f.c, 80, use, 1, 6) == 0 && many.rows == 480);
+		CHECK((many.activations - few.activations) / 400 == 4 * (layers + once));
+	}
+	fixture_close(&f);
+}
+
 #define SIZED "vocab 300\nd_model 64\nlayers 5\nheads 4\nff 160\ncontext 80\n"
 
 int main(void)
@@ -236,5 +257,7 @@ int main(void)
 			memory_is_what_is_said(SIZED "experts 4\ntied no\n", use, threads);
 		}
 	memory_follows_the_batch();
+	a_token_takes_what_the_manual_says(SIZED);
+	a_token_takes_what_the_manual_says(SIZED "kv_heads 2\n");
 	return unit_done("model");
 }
