@@ -193,6 +193,21 @@ int fd_write(int fd, const void *from, size_t n)
 	return 0;
 }
 
+int fd_write_at(int fd, const void *from, size_t n, uint64_t offset)
+{
+	size_t done = 0;
+
+	while (done < n) {
+		ssize_t put = pwrite(fd, (const char *)from + done, portion(n - done), (off_t)(offset + done));
+
+		if (put >= 0)
+			done += (size_t)put;
+		else if (!try_again(fd, POLLOUT))
+			return err_sys("write");
+	}
+	return 0;
+}
+
 int fd_slurp(int fd, size_t limit, struct buf *out)
 {
 	size_t start = out->len;
@@ -250,33 +265,26 @@ int fd_temporary(int *fd)
 	return 0;
 }
 
-static int copy_rest(int from, int to, char *block)
+int fd_copy(int from, int to)
 {
-	for (;;) {
-		ssize_t got = fd_read(from, block, COPY_BLOCK);
-		int rc;
+	char *block = malloc(COPY_BLOCK);
+	ssize_t got;
+	int rc = block ? 0 : err_nomem();
 
-		if (got <= 0)
-			return (int)got;
-		rc = fd_write(to, block, (size_t)got);
-		if (rc < 0)
-			return err_at(rc, "temporary file");
-	}
+	while (rc == 0 && (got = fd_read(from, block, COPY_BLOCK)) != 0)
+		rc = got < 0 ? (int)got : fd_write(to, block, (size_t)got);
+	free(block);
+	return rc;
 }
 
 int fd_spool(int fd, int *spooled)
 {
-	char *block = malloc(COPY_BLOCK);
-	int f = -1, rc;
+	int f = -1, rc = fd_temporary(&f);
 
-	if (!block)
-		return err_nomem();
-	rc = fd_temporary(&f);
-	if (rc == 0)
-		rc = copy_rest(fd, f, block);
+	if (rc == 0 && (rc = fd_copy(fd, f)) < 0)
+		rc = err_at(rc, "temporary file");
 	if (rc == 0 && lseek(f, 0, SEEK_SET) < 0)
 		rc = err_sys("temporary file");
-	free(block);
 	if (rc < 0) {
 		if (f >= 0)
 			close(f);

@@ -30,9 +30,12 @@ ssize_t fd_read(int fd, void *to, size_t n) ERR_MUST;
 ssize_t fd_read_at(int fd, void *to, size_t n, uint64_t offset) ERR_MUST;
 /* All n bytes or an error. */
 int fd_write(int fd, const void *from, size_t n) ERR_MUST;
+int fd_write_at(int fd, const void *from, size_t n, uint64_t offset) ERR_MUST;
 
 /* The whole of a small file, refused above `limit` bytes. */
 int fd_slurp(int fd, size_t limit, struct buf *out) ERR_MUST;
+/* The rest of what one descriptor reads, to another. */
+int fd_copy(int from, int to) ERR_MUST;
 /* Seekable regular file? Its size, or an error. */
 bool fd_regular(int fd, uint64_t *size);
 /* A new file without a name, in $TMPDIR or /tmp; the caller closes it. */
