@@ -13,6 +13,7 @@
 #include "form/deal.h"
 #include "form/key.h"
 #include "form/trust.h"
+#include "form/vocab.h"
 #include "io/fd.h"
 #include "io/output.h"
 #include "io/wake.h"
@@ -23,7 +24,8 @@
 static struct {
 	bool ids, contiguous, unpack, quiet, verbose;
 	bool vocab_given, end_given, bytes_given, block_given, split_given, holdout_given;
-	const char *binary, *stem, *key, *trust;
+	const char *binary, *tokenizer, *stem, *key, *trust;
+	char vocabulary[VOCAB_DIGEST];
 	uint64_t vocab, end, bytes, block, parts;
 	double holdout;
 } o = { .vocab = 256, .block = 8192, .parts = 1 };
@@ -32,6 +34,8 @@ static const struct opt table[] = {
 	{ 0, "ids", OPT_FLAG, &o.ids, NULL, "input is token ids as text, a sentence a line" },
 	{ 0, "binary", OPT_TEXT, &o.binary, "TYPE", "input is token ids of type u16 or u32, little-endian" },
 	{ 0, "vocab", OPT_U64, &o.vocab, "N", "with ids: they are below N", 2, 1 << 24, &o.vocab_given },
+	{ 0, "tokenizer", OPT_TEXT, &o.tokenizer, "FILE",
+	  "with ids: the SentencePiece model that made them, or its digest" },
 	{ 0, "eos", OPT_U64, &o.end, "ID", "with --ids: end every line with ID", 0, 1 << 24, &o.end_given },
 	{ 0, "bytes", OPT_U64, &o.bytes, "N", "with ids: the text they stand for has N bytes", 1, 1e18,
 	  &o.bytes_given },
@@ -51,8 +55,8 @@ static const struct opt table[] = {
 };
 static const char *const synopsis[] = {
 	"dl-data [--split N [--contiguous]] [--holdout F] [-o STEM] [FILE...]",
-	"dl-data --ids --vocab N [--eos ID] [--bytes N] ... [FILE...]",
-	"dl-data --binary TYPE --vocab N [--bytes N] ... [FILE...]",
+	"dl-data --ids [--vocab N] [--tokenizer FILE] [--eos ID] [--bytes N] ... [FILE...]",
+	"dl-data --binary TYPE [--vocab N] [--tokenizer FILE] [--bytes N] ... [FILE...]",
 	"dl-data -d [SHARD]",
 	NULL
 };
@@ -72,6 +76,23 @@ struct part {
 
 /* ---- options ---- */
 
+/* The tokenizer says how many ids there are, unless there are to be more. */
+static int ask_tokenizer(void)
+{
+	uint32_t n;
+	int rc = vocab_identify(o.vocabulary, &n, o.tokenizer);
+
+	if (rc < 0)
+		return rc;
+	if (n > o.vocab && o.vocab_given)
+		return err_set(ERR_USAGE, "option --vocab: %s has %" PRIu32 " pieces", o.tokenizer, n);
+	if (n == 0 && !o.vocab_given)
+		return err_set(ERR_USAGE, "a digest does not tell the size of the vocabulary: --vocab N");
+	if (!o.vocab_given)
+		o.vocab = n;
+	return 0;
+}
+
 static int needs(bool given, const char *option, bool there, const char *other)
 {
 	return given && !there ? err_set(ERR_USAGE, "option %s goes with %s", option, other) : 0;
@@ -88,9 +109,11 @@ static int check_options(void)
 		return err_set(ERR_USAGE, "--ids is for text and --binary is not: one of them");
 	if (o.binary && strcmp(o.binary, "u16") != 0 && strcmp(o.binary, "u32") != 0)
 		return err_set(ERR_USAGE, "option --binary: u16 or u32");
-	if (ids && !o.vocab_given)
-		return err_set(ERR_USAGE, "the size of the vocabulary is needed: --vocab N");
-	if ((rc = needs(o.vocab_given, "--vocab", ids, "--ids or --binary")) < 0 ||
+	if (ids && !o.vocab_given && !o.tokenizer)
+		return err_set(ERR_USAGE, "the size of the vocabulary is needed: --vocab N or --tokenizer FILE");
+	if ((rc = needs(o.tokenizer, "--tokenizer", ids, "--ids or --binary")) < 0 ||
+	    (rc = o.tokenizer ? ask_tokenizer() : 0) < 0 ||
+	    (rc = needs(o.vocab_given, "--vocab", ids, "--ids or --binary")) < 0 ||
 	    (rc = needs(o.bytes_given, "--bytes", ids, "--ids or --binary")) < 0 ||
 	    (rc = needs(o.end_given, "--eos", o.ids, "--ids")) < 0 ||
 	    (rc = needs(o.contiguous, "--contiguous", o.split_given, "--split")) < 0 ||
@@ -137,6 +160,7 @@ static struct shard_info describe(const struct part *p, const struct split *s)
 {
 	struct shard_info info = { .vocab = (uint32_t)o.vocab, .tokens = p->tokens };
 
+	memcpy(info.vocabulary, o.vocabulary, sizeof info.vocabulary);
 	if (p->number == SPLIT_VALID) { /* the same file, however many share the rest */
 		info.valid = true;
 	} else if (o.split_given) {
@@ -272,7 +296,7 @@ static int pack(char **words, int n, const struct key *key)
 static int print_tokens(struct shard *s)
 {
 	const struct shard_info *info = shard_info(s);
-	bool bytes = info->vocab <= 256;
+	bool bytes = info->vocab <= 256 && !info->vocabulary[0];
 	uint32_t id[PORTION];
 	int rc = bytes ? fd_output_fits("the content of a shard", NULL, 0) : 0;
 

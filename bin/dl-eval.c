@@ -27,7 +27,7 @@ static struct {
 	int n;
 	const char *shard, *key, *trust;
 	uint64_t batch, context, threads; /* 0: the checkpoint's; all processors */
-	bool json;
+	bool json, logprobs;
 	uint64_t sample, top_k, seed; /* sample: tokens to write, 0: none */
 	double temperature;
 	const char *prompt; /* NULL: the start of a line, or id 1 */
@@ -38,6 +38,8 @@ static struct {
 static const struct opt table[] = {
 	{ 'd', "data", OPT_TEXT, &o.shard, "SHARD", "measure on this, made by dl-data" },
 	{ 0, "json", OPT_FLAG, &o.json, NULL, "print one JSON object a checkpoint", .given = &o.of_data },
+	{ 0, "logprobs", OPT_FLAG, &o.logprobs, NULL,
+		"print position, id and log-probability of each token instead", .given = &o.of_data },
 	{ 'B', "batch", OPT_U64, &o.batch, "N", "windows at a time (the checkpoint's)",
 		.min = 1, .max = 1 << 20, .given = &o.of_data },
 	{ 'T', "context", OPT_U64, &o.context, "N", "tokens a window (the checkpoint's)",
@@ -62,7 +64,7 @@ static const struct opt table[] = {
 	OPT_END
 };
 static const char *const synopsis[] = {
-	"dl-eval -d SHARD [--json] [-B N] [-T N] [-j N] [-k FILE] [--trust PATH] [CKPT...]",
+	"dl-eval -d SHARD [--json | --logprobs] [-B N] [-T N] [-j N] [-k FILE] [--trust PATH] [CKPT...]",
 	"dl-eval --sample N [--prompt TEXT] [--temperature X] [--top-k K] [--seed N] [-T N] [-j N] "
 		"[-k FILE] [--trust PATH] [CKPT]",
 	NULL
@@ -88,6 +90,8 @@ static int check_words(char **words, int n)
 		standard += strcmp(words[i], "-") == 0;
 	if (standard > 1)
 		return err_set(ERR_USAGE, "standard input can be read only once");
+	if (o.logprobs && n > 1)
+		return err_set(ERR_USAGE, "--logprobs takes one checkpoint, not '%s' too", words[1]);
 	if (o.sample && n > 1)
 		return err_set(ERR_USAGE, "--sample takes one checkpoint, not '%s' too", words[1]);
 	o.ckpts = n ? words : alone;
@@ -103,7 +107,9 @@ static int check_options(void)
 		return err_set(ERR_USAGE,
 			"--prompt, --temperature, --top-k and --seed are for --sample");
 	if (o.sample && o.of_data)
-		return err_set(ERR_USAGE, "--json and --batch are for -d");
+		return err_set(ERR_USAGE, "--json, --logprobs and --batch are for -d");
+	if (o.json && o.logprobs)
+		return err_set(ERR_USAGE, "--json and --logprobs: one of them");
 	return 0;
 }
 
@@ -151,15 +157,31 @@ static int print_json(const struct evaluate_result *r, const struct checkpoint *
 	return rc;
 }
 
+/* Shortest decimals that read back as the same float: more the model's arithmetic does not give. */
+static int print_logprob(void *ctx, uint64_t position, uint32_t id, double logprob)
+{
+	char text[32];
+
+	(void)ctx;
+	num_f32_text(text, (float)logprob);
+	printf("%" PRIu64 "\t%" PRIu32 "\t%s\n", position, id, text);
+	return ferror(stdout) ? err_set(ERR_IO, "standard output: write error") : 0;
+}
+
 static int measure(struct model *m, const struct checkpoint *c, struct shard *shard, int i)
 {
+	const struct evaluate_pass how = { .batch = (int)c->train.batch, .context = (int)c->train.context,
+		.each = o.logprobs ? print_logprob : NULL };
 	struct evaluate_result result;
 	int rc;
 
-	rc = evaluate_shard(&result, m, &c->model, shard, (int)c->train.batch,
-		(int)c->train.context, &say);
+	if (o.logprobs)
+		printf("position\tid\tlogprob\n");
+	rc = evaluate_shard(&result, m, &c->model, shard, &how, &say);
 	if (rc < 0)
 		return o.n > 1 ? err_at(rc, "%s", fd_name(o.ckpts[i])) : rc;
+	if (o.logprobs)
+		return 0;
 	if (o.json)
 		return print_json(&result, c, i);
 	print_text(&result, i);
@@ -173,6 +195,12 @@ static int emit(void *ctx, uint32_t id)
 	return transcript_add(ctx, id);
 }
 
+/* Are ids more than bytes? Then a tokenizer elsewhere knows what they stand for. */
+static bool has_tokenizer(const struct checkpoint *c)
+{
+	return c->model.vocab > 256 || c->model.vocabulary[0];
+}
+
 /* The prompt as it was given, then what the model makes of it. */
 static int write_out(struct model *m, const struct checkpoint *c, uint32_t *ids, size_t have)
 {
@@ -182,7 +210,7 @@ static int write_out(struct model *m, const struct checkpoint *c, uint32_t *ids,
 	size_t i;
 	int rc = 0;
 
-	transcript_init(&t, STDOUT_FILENO, c->model.vocab, isatty(STDOUT_FILENO) == 1);
+	transcript_init(&t, STDOUT_FILENO, has_tokenizer(c), isatty(STDOUT_FILENO) == 1);
 	for (i = 0; rc == 0 && o.prompt && i < have; i++)
 		rc = transcript_add(&t, ids[i]);
 	if (rc == 0)
@@ -195,12 +223,12 @@ static int write_out(struct model *m, const struct checkpoint *c, uint32_t *ids,
 
 static int sample(struct model *m, const struct checkpoint *c)
 {
-	const char *prompt = o.prompt ? o.prompt : c->model.vocab > 256 ? "1" : "\n";
+	const char *prompt = o.prompt ? o.prompt : has_tokenizer(c) ? "1" : "\n";
 	uint32_t *ids;
 	size_t have;
 	int rc;
 
-	if ((rc = transcript_prompt(&ids, &have, prompt, c->model.vocab, o.sample)) < 0)
+	if ((rc = transcript_prompt(&ids, &have, prompt, has_tokenizer(c), c->model.vocab, o.sample)) < 0)
 		return rc;
 	if (have > c->train.context)
 		say_warn(&say, "prompt: of its %zu tokens the model sees the last %" PRIu64, have,

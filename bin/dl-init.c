@@ -10,6 +10,7 @@
 #include "base/say.h"
 #include "form/frame.h"
 #include "form/trust.h"
+#include "form/vocab.h"
 #include "io/fd.h"
 #include "io/output.h"
 #include "io/wake.h"
@@ -20,10 +21,10 @@
 #define SLICE 16384 /* values made at a time */
 
 static struct {
-	const char *conf, *output, *label, *run, *key, *trust, *rule, *adopt, *delta;
+	const char *conf, *tokenizer, *output, *label, *run, *key, *trust, *rule, *adopt, *delta;
 	uint64_t seed, fragments, interval, quorum, tau, invite, target_steps, target_tokens, every, keep;
 	double gamma, eta, mu, outlier, lease;
-	bool print, seed_given, conf_given, fragments_given, of_run, quiet, verbose;
+	bool print, tokenizer_given, seed_given, conf_given, fragments_given, of_run, quiet, verbose;
 } o = {
 	.conf = "tiny", .interval = 24, .quorum = 1, .tau = 2, .keep = 2, .gamma = 1, .eta = 0.7, .mu = 0.9,
 	.outlier = 100, .lease = 30, .rule = "rda", .adopt = "rebase", .delta = "f32",
@@ -34,6 +35,8 @@ static const struct opt table[] = {
 	{ 'c', "conf", OPT_TEXT, &o.conf, "CONF",
 	  "configuration: a file, '-', or tiny (the default), small, medium, moe",
 	  .given = &o.conf_given },
+	{ 0, "tokenizer", OPT_TEXT, &o.tokenizer, "FILE",
+	  "SentencePiece model that makes the token ids, or its digest", .given = &o.tokenizer_given },
 	{ 0, "seed", OPT_U64, &o.seed, "N", "seed of the initial values, 0 by default",
 	  .given = &o.seed_given },
 	{ 0, "label", OPT_TEXT, &o.label, "NAME", "tells runs of one configuration and seed apart" },
@@ -79,9 +82,10 @@ static const struct opt table[] = {
 	OPT_END
 };
 static const char *const synopsis[] = {
-	"dl-init [-c CONF] [--seed N] [--label NAME] [-o FILE]",
-	"dl-init -r RUN [-c CONF] [--seed N] [--label NAME] [-P N] [-H N] [-K N] [--tau N] ... [CKPT]",
-	"dl-init --print [-c CONF]",
+	"dl-init [-c CONF] [--tokenizer FILE] [--seed N] [--label NAME] [-o FILE]",
+	"dl-init -r RUN [-c CONF] [--tokenizer FILE] [--seed N] [--label NAME] [-P N] [-H N] [-K N] [--tau N] "
+	"... [CKPT]",
+	"dl-init --print [-c CONF] [--tokenizer FILE]",
 	NULL
 };
 static const struct opt_prog prog = {
@@ -125,6 +129,25 @@ static int check_keys(const struct conf *conf)
 	return conf_known(conf, known);
 }
 
+/* Size and digest of the vocabulary; a preset's size is only an example. */
+static int take_tokenizer(struct conf *conf)
+{
+	char hex[VOCAB_DIGEST];
+	uint64_t vocab = 0;
+	uint32_t n;
+	int rc = vocab_identify(hex, &n, o.tokenizer);
+
+	if (rc == 0 && !model_preset(o.conf))
+		rc = conf_u64(conf, "vocab", 0, UINT32_MAX, &vocab);
+	if (rc < 0)
+		return rc;
+	if (vocab && vocab < n)
+		return err_set(ERR_DATA, "vocab %" PRIu64 " is fewer than the %" PRIu32 " pieces of %s", vocab, n,
+			o.tokenizer);
+	rc = vocab || n == 0 ? 0 : conf_set_u64(conf, "vocab", n);
+	return rc < 0 ? rc : conf_set(conf, "vocabulary", hex);
+}
+
 static int parse_conf(struct plan *p, const struct buf *text)
 {
 	struct conf conf = { 0 };
@@ -132,6 +155,8 @@ static int parse_conf(struct plan *p, const struct buf *text)
 
 	if (rc == 0)
 		rc = check_keys(&conf);
+	if (rc == 0 && o.tokenizer)
+		rc = take_tokenizer(&conf);
 	if (rc == 0)
 		rc = model_conf_read(&p->model, &conf);
 	if (rc == 0)
@@ -173,6 +198,7 @@ static const char *remark(const char *key)
 		{ "experts", "feed-forward parts of a layer to choose from; 0: dense" },
 		{ "experts_per_token", "how many each token goes to" },
 		{ "router_aux_loss_coef", "what the load-balancing loss counts" },
+		{ "vocabulary", "digest of what the token ids stand for" },
 		{ "lr", "largest learning rate" },
 		{ "lr_min_ratio", "last rate, as a fraction of lr" },
 		{ "warmup", "global steps up to the largest rate" },
@@ -360,12 +386,26 @@ static void close_origin(struct origin *from)
 		close(from->fd);
 }
 
-/* Model and training are those of the checkpoint; but with -c, training is as that says. */
-static int follow_origin(struct plan *p, const struct origin *from)
+/* What one of checkpoint and options leaves open about the vocabulary, the other says. */
+static int follow_vocabulary(struct plan *p, struct origin *from, const char *given)
 {
-	char digest_text[65];
+	char *known = from->model.vocabulary;
+
+	if (*given && *known && strcmp(given, known) != 0)
+		return err_set(ERR_USAGE, "%s: another vocabulary than the checkpoint's: %.16s, and that is %.16s",
+			o.tokenizer ? o.tokenizer : fd_name(o.conf), given, known);
+	memcpy(p->model.vocabulary, *given ? given : known, VOCAB_DIGEST);
+	return 0;
+}
+
+/* Model and training are those of the checkpoint; but with -c, training is as that says. */
+static int follow_origin(struct plan *p, struct origin *from)
+{
+	char digest_text[65], given[VOCAB_DIGEST];
 	int rc = 0;
 
+	memcpy(given, p->model.vocabulary, sizeof given);
+	memcpy(p->model.vocabulary, from->model.vocabulary, sizeof given);
 	if (o.conf_given)
 		rc = run_model_digest(digest_text, &p->model, &p->layout);
 	if (rc == 0 && o.conf_given && strcmp(digest_text, from->meta.model) != 0)
@@ -377,6 +417,8 @@ static int follow_origin(struct plan *p, const struct origin *from)
 		tensors_release(&p->layout);
 		rc = model_layout(&p->model, &p->layout);
 	}
+	if (rc == 0)
+		rc = follow_vocabulary(p, from, given);
 	if (!o.seed_given)
 		o.seed = from->meta.seed;
 	sig_hex(p->meta.base, from->id.b, sizeof from->id.b);

@@ -188,9 +188,9 @@ static uint64_t global_step(const struct play *p)
 
 static int measure(struct play *p, struct play_row *row)
 {
+	const struct evaluate_pass how = { .batch = (int)p->c->train.batch, .context = (int)p->c->train.context };
 	struct evaluate_result result;
-	int rc = evaluate_shard(&result, p->model, &p->c->model, p->valid, (int)p->c->train.batch,
-		(int)p->c->train.context, NULL);
+	int rc = evaluate_shard(&result, p->model, &p->c->model, p->valid, &how, NULL);
 
 	if (rc < 0)
 		return err_at(rc, "%s", shard_name(p->valid));

@@ -59,6 +59,16 @@ static int read_part(struct shard_info *info, const struct conf *keys)
 	return conf_u64(keys, "part", 0, info->parts - 1, &info->part);
 }
 
+static int read_vocabulary(struct shard_info *info, const struct conf *keys)
+{
+	const char *hex = conf_get(keys, "vocabulary");
+	int rc = hex ? vocab_digest_check("key 'vocabulary'", hex) : 0;
+
+	if (hex && rc == 0)
+		memcpy(info->vocabulary, hex, sizeof info->vocabulary);
+	return rc;
+}
+
 static int read_info(struct shard_info *info, const struct header *h)
 {
 	const struct tensors *ts = &h->tensors;
@@ -71,7 +81,7 @@ static int read_info(struct shard_info *info, const struct header *h)
 	    (rc = conf_u64(&h->keys, "vocab", 1, UINT32_MAX, &vocab)) < 0 ||
 	    (rc = conf_u64(&h->keys, "bytes", 1, UINT64_MAX, &info->bytes)) < 0 ||
 	    (rc = conf_u64(&h->keys, "block", 1, UINT64_MAX, &info->block)) < 0 ||
-	    (rc = read_part(info, &h->keys)) < 0)
+	    (rc = read_part(info, &h->keys)) < 0 || (rc = read_vocabulary(info, &h->keys)) < 0)
 		return rc;
 	info->vocab = (uint32_t)vocab;
 	if (vocab == 0)
@@ -91,6 +101,8 @@ static int write_info(struct header *h, const struct shard_info *info)
 
 	if (rc == 0)
 		rc = conf_set_u64(&h->keys, "vocab", info->vocab);
+	if (rc == 0 && info->vocabulary[0])
+		rc = conf_set(&h->keys, "vocabulary", info->vocabulary);
 	if (rc == 0 && info->bytes)
 		rc = conf_set_u64(&h->keys, "bytes", info->bytes);
 	if (rc == 0 && info->block)
@@ -167,12 +179,9 @@ const struct shard_info *shard_info(const struct shard *s)
 	return &s->info;
 }
 
-int shard_want_vocab(const struct shard *s, uint32_t vocab)
+int shard_want_vocab(const struct shard *s, uint32_t vocab, const char *vocabulary)
 {
-	if (s->info.vocab == vocab)
-		return 0;
-	return err_set(ERR_DATA, "vocabulary of %" PRIu32 ", the model's is %" PRIu32
-		       " (dl-data --vocab, dl-model(5))", s->info.vocab, vocab);
+	return vocab_fits(s->info.vocabulary, s->info.vocab, vocabulary, vocab);
 }
 
 const digest *shard_id(const struct shard *s)

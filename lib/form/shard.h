@@ -1,7 +1,7 @@
 /*
  * shard - a run of token ids in a sealed file (.tok), read at random.
  *
- * One tensor `tokens` (u8, u16 or u32 by vocabulary), small slices. Header keys: vocab, part and parts
+ * One tensor `tokens` (u8, u16 or u32 by vocabulary), small slices. Header keys: vocab, vocabulary, part and parts
  * (its place in its split, from 0; part is `valid` for a holdout), bytes (of the text it came from; absent
  * when unknown), block (tokens dealt out at a time; absent when not split).
  * Larger than memory is fine: a sample is read by pread through the index and verified (an mmap would
@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/tensor.h"
 #include "form/frame.h"
+#include "form/vocab.h"
 
 struct shard_info {
 	uint32_t vocab;        /* ids are below it; >= 1 */
@@ -23,6 +24,7 @@ struct shard_info {
 	uint64_t bytes, block; /* 0: unknown; not split */
 	uint64_t part, parts;  /* part < parts; parts is 0: not of a split */
 	bool valid;            /* the part held out */
+	char vocabulary[VOCAB_DIGEST]; /* digest of what its ids stand for (vocab.h); "": unknown */
 };
 
 /* The smallest type that holds ids below vocab. */
@@ -33,9 +35,9 @@ int shard_open(struct shard **out, const char *path, const struct trust *trust) 
 void shard_close(struct shard *s);
 const struct shard_info *shard_info(const struct shard *s);
 const digest *shard_id(const struct shard *s);
-/* 0, or ERR_DATA: "vocabulary of 256, the model's is 8192 (dl-data --vocab, dl-model(5))". Ids that
+/* Is it made for a model of this vocabulary, size and digest ("": unknown)? As vocab_fits. Ids that
  * happen to be small enough would train a model, and measure it, on what they do not mean. */
-int shard_want_vocab(const struct shard *s, uint32_t vocab) ERR_MUST;
+int shard_want_vocab(const struct shard *s, uint32_t vocab, const char *vocabulary) ERR_MUST;
 const char *shard_name(const struct shard *s); /* the path it was opened by, for messages */
 /* n ids from position `at`; ERR_DATA when they are not all there, or an id is not below vocab. Not for two
  * threads at once on one shard. */

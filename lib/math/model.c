@@ -14,7 +14,7 @@ enum { PIECE = 1 << 16 }; /* elements of a gradient that one job adds up */
 struct worker {
 	struct net *net;
 	real *grads;  /* (size) */
-	double *sums; /* (net_fits): of one call */
+	double *losses; /* (rows of the net): of the tokens of one call */
 	double loss;
 	uint64_t *routed; /* (layers, experts) */
 	double balance;   /* summed over sequences */
@@ -61,11 +61,11 @@ static int worker_open(struct worker *w, const struct model *m)
 
 	if ((rc = net_open(&w->net, &m->c, m->context, net_use(m->use, w == m->worker))) < 0)
 		return rc;
-	w->sums = calloc((size_t)net_fits(w->net, 1), sizeof(*w->sums));
+	w->losses = calloc((size_t)net_fits(w->net, 1), sizeof(*w->losses));
 	w->routed = loads(&m->c);
 	if (train)
 		w->grads = zeros(m->size);
-	return w->sums && w->routed && (w->grads || !train) ? 0 : err_nomem();
+	return w->losses && w->routed && (w->grads || !train) ? 0 : err_nomem();
 }
 
 int model_open(struct model **out, const struct model_conf *c, int context, enum model_use use,
@@ -108,7 +108,7 @@ void model_close(struct model *m)
 	for (int i = 0; m->worker && i < m->workers; i++) {
 		net_close(m->worker[i].net);
 		free(m->worker[i].grads);
-		free(m->worker[i].sums);
+		free(m->worker[i].losses);
 		free(m->worker[i].routed);
 	}
 	free(m->routed);
@@ -116,6 +116,11 @@ void model_close(struct model *m)
 	free(m->params);
 	tensors_release(&m->layout);
 	free(m);
+}
+
+const struct model_conf *model_configuration(const struct model *m)
+{
+	return &m->c;
 }
 
 const struct tensors *model_tensors(const struct model *m)
@@ -170,8 +175,28 @@ struct batch {
 	int B, T, shares;
 	int whole; /* sequences that the mean is over */
 	bool backward;
-	double *sums; /* (B) or NULL */
+	double *sums;   /* (B) or NULL */
+	double *losses; /* (B, T) or NULL */
 };
+
+/* What net_loss left in the worker, of sequences s to s + G. */
+static void keep_losses(const struct batch *b, struct worker *w, int s, int G)
+{
+	const double *loss = w->losses;
+
+	for (int g = 0; g < G; g++) {
+		double sum = 0;
+
+		for (int t = 0; t < b->T; t++)
+			sum += *loss++;
+		w->loss += sum;
+		if (b->sums)
+			b->sums[s + g] = sum;
+	}
+	if (b->losses)
+		memcpy(b->losses + (size_t)s * (size_t)b->T, w->losses,
+			(size_t)G * (size_t)b->T * sizeof(*w->losses));
+}
 
 static int run_share(void *ctx, int i, int thread)
 {
@@ -194,13 +219,10 @@ static int run_share(void *ctx, int i, int thread)
 
 		net_forward(w->net, m->params, ids, stride, G, b->T);
 		net_load(w->net, w->routed, &w->balance);
-		net_loss(w->net, w->sums, grads, m->params, ids + 1, stride, scale);
+		net_loss(w->net, w->losses, grads, m->params, ids + 1, stride, scale);
 		if (grads)
 			net_backward(w->net, grads, m->params, ids, stride);
-		for (int g = 0; g < G; g++)
-			w->loss += w->sums[g];
-		if (b->sums)
-			memcpy(b->sums + s, w->sums, (size_t)G * sizeof(double));
+		keep_losses(b, w, s, G);
 	}
 	return 0;
 }
@@ -248,11 +270,10 @@ static void add_loads(struct model *m, const struct batch *b)
 	}
 }
 
-static int run_batch(struct model *m, double *total, double *sums, const uint32_t *ids, int B,
-	int whole, int T, bool backward)
+static int run_batch(struct batch *b, double *total)
 {
-	struct batch b = { .m = m, .ids = ids, .B = B, .T = T, .whole = whole, .backward = backward,
-		.sums = sums };
+	struct model *m = b->m;
+	const int B = b->B, T = b->T;
 	int rc;
 
 	if (B < 1 || T < 1 || T > m->context)
@@ -261,21 +282,22 @@ static int run_batch(struct model *m, double *total, double *sums, const uint32_
 			m->context);
 	if ((rc = make_ready(m)) < 0)
 		return rc;
-	b.shares = B < m->workers ? B : m->workers;
-	if ((rc = pool_run(m->pool, run_share, &b, b.shares)) < 0)
+	b->shares = B < m->workers ? B : m->workers;
+	if ((rc = pool_run(m->pool, run_share, b, b->shares)) < 0)
 		return rc;
 	*total = 0;
-	for (int i = 0; i < b.shares; i++)
+	for (int i = 0; i < b->shares; i++)
 		*total += m->worker[i].loss;
-	add_loads(m, &b);
-	if (backward && b.shares > 1)
-		rc = pool_run(m->pool, add_piece, &b, (int)((m->size + PIECE - 1) / PIECE));
+	add_loads(m, b);
+	if (b->backward && b->shares > 1)
+		rc = pool_run(m->pool, add_piece, b, (int)((m->size + PIECE - 1) / PIECE));
 	return rc;
 }
 
 int model_forward(struct model *m, double *loss, const uint32_t *ids, int B, int T)
 {
-	int rc = run_batch(m, loss, NULL, ids, B, B, T, false);
+	struct batch b = { .m = m, .ids = ids, .B = B, .T = T, .whole = B };
+	int rc = run_batch(&b, loss);
 
 	*loss /= (double)B * T;
 	return rc;
@@ -283,7 +305,8 @@ int model_forward(struct model *m, double *loss, const uint32_t *ids, int B, int
 
 int model_backward_part(struct model *m, double *loss, const uint32_t *ids, int n, int B, int T)
 {
-	int rc = run_batch(m, loss, NULL, ids, n, B, T, true);
+	struct batch b = { .m = m, .ids = ids, .B = n, .T = T, .whole = B, .backward = true };
+	int rc = run_batch(&b, loss);
 
 	*loss /= (double)B * T;
 	return rc;
@@ -296,9 +319,18 @@ int model_backward(struct model *m, double *loss, const uint32_t *ids, int B, in
 
 int model_losses(struct model *m, double *sums, const uint32_t *ids, int B, int T)
 {
+	struct batch b = { .m = m, .ids = ids, .B = B, .T = T, .whole = B, .sums = sums };
 	double total;
 
-	return run_batch(m, &total, sums, ids, B, B, T, false);
+	return run_batch(&b, &total);
+}
+
+int model_token_losses(struct model *m, double *losses, const uint32_t *ids, int B, int T)
+{
+	struct batch b = { .m = m, .ids = ids, .B = B, .T = T, .whole = B, .losses = losses };
+	double total;
+
+	return run_batch(&b, &total);
 }
 
 void model_load(struct model_load *out, const struct model *m)

@@ -37,6 +37,7 @@ enum model_use {
 int model_open(struct model **out, const struct model_conf *c, int context, enum model_use use,
 	struct pool *pool) ERR_MUST;
 void model_close(struct model *m);
+const struct model_conf *model_configuration(const struct model *m);
 const struct tensors *model_tensors(const struct model *m);
 uint64_t model_size(const struct model *m); /* number of parameters */
 enum model_use model_use(const struct model *m);
@@ -65,6 +66,8 @@ int model_backward_part(struct model *m, double *loss, const uint32_t *ids, int 
 /* Sum (not mean) of -ln p over the T targets of each of B sequences, kept apart: sums (B). For
  * evaluation. */
 int model_losses(struct model *m, double *sums, const uint32_t *ids, int B, int T) ERR_MUST;
+/* -ln p of each of the targets: losses (B, T). */
+int model_token_losses(struct model *m, double *losses, const uint32_t *ids, int B, int T) ERR_MUST;
 /* How the tokens of the last model_forward, model_backward or model_losses went to the experts; all 0
  * for a dense model. */
 struct model_load {

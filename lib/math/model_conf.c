@@ -10,7 +10,7 @@ enum { EXPERTS_MOST = 1 << 16 };
 
 const char *const model_keys[] = { "vocab", "d_model", "layers", "heads", "kv_heads", "head_dim",
 	"ff", "context", "tied", "rope_theta", "norm_eps", "init_std", "experts",
-	"experts_per_token", "router_aux_loss_coef", NULL };
+	"experts_per_token", "router_aux_loss_coef", "vocabulary", NULL };
 
 #define TRAINING \
 	"lr_min_ratio 0.1\nwarmup 40\ndecay_steps 768\nbeta1 0.9\nbeta2 0.95\n" \
@@ -121,6 +121,18 @@ static int read_experts(struct model_conf *c, const struct conf *from)
 	return 0;
 }
 
+static int read_vocabulary(struct model_conf *c, const struct conf *from)
+{
+	const char *hex = conf_get(from, "vocabulary");
+
+	if (!hex)
+		return 0;
+	if (strlen(hex) != 64 || strspn(hex, "0123456789abcdef") != 64)
+		return err_set(ERR_DATA, "key 'vocabulary' is not 64 hex digits");
+	memcpy(c->vocabulary, hex, sizeof(c->vocabulary));
+	return 0;
+}
+
 int model_conf_read(struct model_conf *c, const struct conf *from)
 {
 	int rc;
@@ -134,7 +146,7 @@ int model_conf_read(struct model_conf *c, const struct conf *from)
 		.init_std = 0.02,
 	};
 	if ((rc = read_sizes(c, from)) < 0 || (rc = read_rest(c, from)) < 0 ||
-		(rc = read_experts(c, from)) < 0)
+		(rc = read_experts(c, from)) < 0 || (rc = read_vocabulary(c, from)) < 0)
 		return rc;
 	if (c->heads % c->kv_heads)
 		return err_set(ERR_DATA, "heads %u is not a multiple of kv_heads %u", c->heads,
@@ -177,7 +189,7 @@ int model_conf_write(const struct model_conf *c, struct conf *to)
 			(rc = conf_set_f64(to, "router_aux_loss_coef",
 				 c->router_aux_loss_coef)) < 0))
 		return rc;
-	return 0;
+	return c->vocabulary[0] ? conf_set(to, "vocabulary", c->vocabulary) : 0;
 }
 
 /* A matrix, or a vector when cols is 0. layer < 0: not part of one. */

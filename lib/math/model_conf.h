@@ -2,7 +2,8 @@
  * model_conf - what a model is: its configuration, presets, table of tensors and initial values.
  *
  * Keys: vocab, d_model, layers, heads, kv_heads, head_dim, ff, context, tied, rope_theta, norm_eps,
- * init_std, experts; with experts also experts_per_token, router_aux_loss_coef.
+ * init_std, experts; with experts also experts_per_token, router_aux_loss_coef; vocabulary, where it is
+ * known which one the ids are of.
  */
 #ifndef MODEL_CONF_H
 #define MODEL_CONF_H
@@ -24,6 +25,7 @@ struct model_conf {
 	uint32_t experts; /* of a layer, each of width ff; 0: dense */
 	uint32_t experts_per_token;  /* 0 when dense */
 	double router_aux_loss_coef; /* what the load-balancing loss counts; 0 when dense */
+	char vocabulary[65]; /* digest of what the ids stand for (form/vocab.h), 64 hex digits; "": unknown */
 };
 
 /* NULL-terminated names of the configuration keys. */

@@ -350,34 +350,31 @@ void net_extend(struct net *n, const real *params, const uint32_t *ids, int past
 
 /* -ln p of rows first..first+rows of all sequences, added to the sums; logits become their
  * gradients. */
-static void chunk_loss(struct net *n, double *sums, const uint32_t *targets, int stride, int first,
+static void chunk_loss(struct net *n, double *losses, const uint32_t *targets, int stride, int first,
 	int rows, real scale)
 {
-	for (int r = first; r < first + rows;) {
+	for (int r = first; r < first + rows; r++) {
 		const int g = r / n->T, t = r % n->T;
-		const int left = first + rows - r, run = n->T - t < left ? n->T - t : left;
 
-		cross_entropy(&sums[g], n->logits + (size_t)(r - first) * n->V,
-			targets + (size_t)g * stride + t, run, n->V, scale);
-		r += run;
+		losses[r] = 0;
+		cross_entropy(&losses[r], n->logits + (size_t)(r - first) * n->V,
+			targets + (size_t)g * stride + t, 1, n->V, scale);
 	}
 }
 
-void net_loss(struct net *n, double *sums, real *grads, const real *params, const uint32_t *targets,
+void net_loss(struct net *n, double *losses, real *grads, const real *params, const uint32_t *targets,
 	int stride, real scale)
 {
 	const real *w = params + head_at(n);
 
 	if (grads)
 		n->scale = scale;
-	for (int g = 0; g < n->G; g++)
-		sums[g] = 0;
 	for (int first = 0; first < n->R; first += n->chunk) {
 		const int rows = n->R - first < n->chunk ? n->R - first : n->chunk;
 		const real *nf = n->nf + (size_t)first * n->C;
 
 		gemm_nt(n->logits, nf, w, rows, n->V, n->C, false, n->pack);
-		chunk_loss(n, sums, targets, stride, first, rows, grads ? scale : 0);
+		chunk_loss(n, losses, targets, stride, first, rows, grads ? scale : 0);
 		if (!grads)
 			continue;
 		gemm_nn(n->dn + (size_t)first * n->C, n->logits, w, rows, n->C, n->V, false, n->pack);

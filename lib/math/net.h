@@ -47,11 +47,11 @@ void net_forward(struct net *n, const real *params, const uint32_t *ids, int str
  */
 void net_extend(struct net *n, const real *params, const uint32_t *ids, int past, int T);
 /*
- * After net_forward: sums (G) are -ln p of `targets`, T of each sequence. With grads, also the
+ * After net_forward: losses (R) are -ln p of `targets`, T of each sequence. With grads, also the
  * gradient of scale * (their total): added to grads for the head, kept in the net for what is below
  * it.
  */
-void net_loss(struct net *n, double *sums, real *grads, const real *params, const uint32_t *targets,
+void net_loss(struct net *n, double *losses, real *grads, const real *params, const uint32_t *targets,
 	int stride, real scale);
 /* After net_loss with grads: adds to grads all the rest; with experts also the gradient of scale * T
  * * router_aux_loss_coef * the load-balancing loss, summed over sequences (moe.h). */

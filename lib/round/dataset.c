@@ -118,17 +118,22 @@ static int pack_text(const char *corpus, const char *key)
 
 /* What a pipe from dl-data -d to another dl-data needs to keep ids ids. */
 struct ids {
-	char vocab[32], bytes[32];
+	char vocab[32], bytes[32], vocabulary[VOCAB_DIGEST];
 };
 static void add_ids(struct words *w, struct ids *ids, const struct shard_info *info)
 {
-	if (info->vocab <= 256) /* bytes */
+	if (info->vocab <= 256 && !info->vocabulary[0]) /* bytes */
 		return;
 	snprintf(ids->vocab, sizeof ids->vocab, "%" PRIu32, info->vocab);
 	snprintf(ids->bytes, sizeof ids->bytes, "%" PRIu64, info->bytes);
 	add(w, "--ids");
 	add(w, "--vocab");
 	add(w, ids->vocab);
+	memcpy(ids->vocabulary, info->vocabulary, sizeof ids->vocabulary);
+	if (ids->vocabulary[0]) {
+		add(w, "--tokenizer");
+		add(w, ids->vocabulary);
+	}
 	if (info->bytes) {
 		add(w, "--bytes");
 		add(w, ids->bytes);

@@ -12,8 +12,10 @@ struct pass {
 	struct model *m;
 	struct shard *shard;
 	struct say *say;
-	uint32_t *ids; /* (B, T+1) */
-	double *sums;  /* (B) */
+	uint32_t *ids;  /* (B, T+1) */
+	double *losses; /* (B, T) of each token */
+	evaluate_each *each; /* or NULL */
+	void *ctx;
 	double total;  /* of -ln p so far */
 	uint64_t done, tokens; /* predicted, and to be */
 };
@@ -25,7 +27,28 @@ static int check_shard(const struct shard *shard, const struct model_conf *c)
 	if (tokens < 2)
 		return err_set(ERR_DATA,
 			"too short: %" PRIu64 " tokens, of which none can be predicted", tokens);
-	return shard_want_vocab(shard, c->vocab);
+	return shard_want_vocab(shard, c->vocab, c->vocabulary);
+}
+
+/* What the model said of `count` windows of T tokens. */
+static int add_losses(struct pass *p, int count, int T)
+{
+	const double *loss = p->losses;
+	int rc = 0;
+
+	for (int b = 0; b < count; b++) {
+		const uint32_t *targets = p->ids + (size_t)b * ((size_t)T + 1) + 1;
+		double sum = 0;
+
+		for (int t = 0; rc == 0 && t < T; t++, loss++) {
+			sum += *loss;
+			p->done++;
+			if (p->each)
+				rc = p->each(p->ctx, p->done, targets[t], -*loss);
+		}
+		p->total += sum;
+	}
+	return rc;
 }
 
 /* `count` windows of T tokens from where the pass is. */
@@ -39,11 +62,10 @@ static int add_windows(struct pass *p, int count, int T)
 		if (rc < 0)
 			return rc;
 	}
-	if ((rc = model_losses(p->m, p->sums, p->ids, count, T)) < 0)
+	if ((rc = model_token_losses(p->m, p->losses, p->ids, count, T)) < 0)
 		return rc;
-	for (b = 0; b < count; b++)
-		p->total += p->sums[b];
-	p->done += (uint64_t)count * (uint64_t)T;
+	if ((rc = add_losses(p, count, T)) < 0)
+		return rc;
 	if (say_due(p->say))
 		say_progress(p->say, "%.0f %%, loss %.4f",
 			100 * (double)p->done / (double)p->tokens, p->total / (double)p->done);
@@ -82,21 +104,22 @@ static int conclude(struct evaluate_result *out, const struct pass *p,
 }
 
 int evaluate_shard(struct evaluate_result *out, struct model *m, const struct model_conf *c,
-	struct shard *shard, int batch, int context, struct say *say)
+	struct shard *shard, const struct evaluate_pass *how, struct say *say)
 {
 	const struct shard_info *info = shard_info(shard);
-	struct pass p = { .m = m, .shard = shard, .say = say };
+	const size_t B = (size_t)how->batch, T = (size_t)how->context;
+	struct pass p = { .m = m, .shard = shard, .say = say, .each = how->each, .ctx = how->ctx };
 	int rc = check_shard(shard, c);
 
 	if (rc < 0)
 		return err_at(rc, "%s", shard_name(shard));
 	p.tokens = info->tokens - 1;
-	p.ids = malloc((size_t)batch * ((size_t)context + 1) * sizeof *p.ids);
-	p.sums = malloc((size_t)batch * sizeof *p.sums);
-	rc = p.ids && p.sums ? run_pass(&p, batch, context) : err_nomem();
+	p.ids = malloc(B * (T + 1) * sizeof *p.ids);
+	p.losses = malloc(B * T * sizeof *p.losses);
+	rc = p.ids && p.losses ? run_pass(&p, how->batch, how->context) : err_nomem();
 	say_progress_end(say);
 	free(p.ids);
-	free(p.sums);
+	free(p.losses);
 	return rc < 0 ? rc : conclude(out, &p, info);
 }
 

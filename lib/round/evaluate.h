@@ -22,10 +22,17 @@ struct evaluate_result {
 	double perplexity;    /* e^loss */
 	double bits_per_byte; /* of the text the shard came from; 0 when its bytes are unknown */
 };
+/* A token that was predicted: its position in the shard, from 1, its id, and ln p. */
+typedef int evaluate_each(void *ctx, uint64_t position, uint32_t id, double logprob);
+struct evaluate_pass {
+	int batch, context;  /* windows at a time, tokens of each */
+	evaluate_each *each; /* called for every token in order, when not NULL; an error of it ends the pass */
+	void *ctx;
+};
 /* ERR_DATA for a shard of fewer than two tokens or another vocabulary, and for a loss that is not
  * finite. `c` is the configuration m was opened with, for T = context at least. */
 int evaluate_shard(struct evaluate_result *out, struct model *m, const struct model_conf *c,
-	struct shard *shard, int batch, int context, struct say *say) ERR_MUST;
+	struct shard *shard, const struct evaluate_pass *how, struct say *say) ERR_MUST;
 
 struct evaluate_draw {
 	struct sample_conf sample;

@@ -5,12 +5,12 @@
 #include "base/rng.h"
 
 int feed_init(struct feed *f, struct shard *shard, uint64_t seed, const char *learner,
-	uint64_t context, uint32_t vocab)
+	uint64_t context, uint32_t vocab, const char *vocabulary)
 {
 	const struct shard_info *info = shard_info(shard);
 	int rc;
 
-	if ((rc = shard_want_vocab(shard, vocab)) < 0)
+	if ((rc = shard_want_vocab(shard, vocab, vocabulary)) < 0)
 		return rc;
 	f->shard = shard;
 	f->context = context;

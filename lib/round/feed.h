@@ -19,10 +19,10 @@ struct feed {
 	uint64_t cursor;  /* position of the next sample, over all epochs */
 };
 
-/* Begins at position 0. ERR_DATA when the vocabulary of the shard is not `vocab`, or it is too
+/* Begins at position 0. ERR_DATA when the shard is not of this vocabulary (shard_want_vocab), or it is too
  * short for one sample. */
 int feed_init(struct feed *f, struct shard *shard, uint64_t seed, const char *learner,
-	uint64_t context, uint32_t vocab) ERR_MUST;
+	uint64_t context, uint32_t vocab, const char *vocabulary) ERR_MUST;
 /* The next `batch` samples, one after the other, context + 1 ids each. */
 int feed_draw(struct feed *f, uint32_t *ids, uint64_t batch) ERR_MUST;
 /* The epoch the next sample belongs to, from 0. */

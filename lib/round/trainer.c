@@ -37,7 +37,8 @@ int trainer_open(struct trainer *t, struct model *model, const struct train_conf
 		return err_nomem();
 	if ((rc = optimizer_open(&t->optimizer, train->optimizer, t->layout, pool)) < 0)
 		return rc;
-	rc = feed_init(&t->feed, shard, seed, name, train->context, vocab);
+	rc = feed_init(&t->feed, shard, seed, name, train->context, vocab,
+		model_configuration(model)->vocabulary);
 	return rc < 0 ? err_at(rc, "%s", shard_name(shard)) : 0;
 }
 

@@ -8,12 +8,11 @@
 #include "base/say.h"
 #include "io/fd.h"
 
-#define BYTES 256 /* largest vocabulary of bytes */
 #define LINE 4096 /* longest piece held back */
 
-void transcript_init(struct transcript *t, int fd, uint32_t vocab, bool terminal)
+void transcript_init(struct transcript *t, int fd, bool numbers, bool terminal)
 {
-	*t = (struct transcript){ .fd = fd, .numbers = vocab > BYTES, .terminal = terminal };
+	*t = (struct transcript){ .fd = fd, .numbers = numbers, .terminal = terminal };
 }
 
 void transcript_release(struct transcript *t)
@@ -128,7 +127,7 @@ static int take_bytes(uint32_t *ids, size_t *n, const char *text, uint32_t vocab
 	return 0;
 }
 
-int transcript_prompt(uint32_t **ids, size_t *n, const char *text, uint32_t vocab, size_t more)
+int transcript_prompt(uint32_t **ids, size_t *n, const char *text, bool numbers, uint32_t vocab, size_t more)
 {
 	size_t room = strlen(text) + more;
 	int rc;
@@ -137,7 +136,7 @@ int transcript_prompt(uint32_t **ids, size_t *n, const char *text, uint32_t voca
 	*ids = calloc(room ? room : 1, sizeof **ids);
 	if (!*ids)
 		return err_nomem();
-	rc = vocab > BYTES ? take_numbers(*ids, n, text, vocab) : take_bytes(*ids, n, text, vocab);
+	rc = numbers ? take_numbers(*ids, n, text, vocab) : take_bytes(*ids, n, text, vocab);
 	if (rc == 0 && *n == 0)
 		rc = err_set(ERR_USAGE, "prompt: nothing to go on from");
 	if (rc < 0) {

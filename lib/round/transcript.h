@@ -1,9 +1,9 @@
 /*
  * transcript - token ids as a person or a pipe reads them, and a prompt as token ids.
  *
- * With a vocabulary of at most 256 an id is a byte: as it is, or, for a terminal, with control
- * characters and invalid UTF-8 escaped (\x1b), line by line. Larger vocabularies belong to a
- * tokenizer elsewhere: ids in decimal, a blank between them.
+ * Where ids are bytes: as they are, or, for a terminal, with control characters and invalid UTF-8
+ * escaped (\x1b), line by line. Others belong to a tokenizer elsewhere: ids in decimal, a blank between
+ * them.
  */
 #ifndef TRANSCRIPT_H
 #define TRANSCRIPT_H
@@ -22,7 +22,8 @@ struct transcript {
 	struct buf line;   /* not written yet */
 };
 
-void transcript_init(struct transcript *t, int fd, uint32_t vocab, bool terminal);
+/* numbers: ids are not bytes. */
+void transcript_init(struct transcript *t, int fd, bool numbers, bool terminal);
 int transcript_add(struct transcript *t, uint32_t id) ERR_MUST;
 /* Writes what is left, with an end of line unless the output is raw bytes. */
 int transcript_end(struct transcript *t) ERR_MUST;
@@ -30,7 +31,7 @@ void transcript_release(struct transcript *t);
 
 /* The ids of a prompt: its bytes, or its decimal numbers. *ids has room for `more` further ones and
  * is freed by the caller. ERR_USAGE when there is none, or one is not below vocab. */
-int transcript_prompt(uint32_t **ids, size_t *n, const char *text, uint32_t vocab,
+int transcript_prompt(uint32_t **ids, size_t *n, const char *text, bool numbers, uint32_t vocab,
 	size_t more) ERR_MUST;
 
 #endif

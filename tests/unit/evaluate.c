@@ -26,11 +26,12 @@ static struct model *open_model(struct pool *pool)
 
 static int measure(struct evaluate_result *out, struct model *m, int batch, int context)
 {
+	const struct evaluate_pass how = { .batch = batch, .context = context };
 	struct shard *s;
 	int rc;
 
 	CHECK(shard_open(&s, run.shard, &run.trust) == 0);
-	rc = evaluate_shard(out, m, &run.model, s, batch, context, NULL);
+	rc = evaluate_shard(out, m, &run.model, s, &how, NULL);
 	shard_close(s);
 	return rc;
 }

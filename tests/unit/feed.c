@@ -45,7 +45,7 @@ static void each_sample_comes_once_an_epoch(struct shard *s)
 	int seen[2][SAMPLES] = { { 0 } }, moved = 0;
 	struct feed f;
 
-	CHECK(feed_init(&f, s, 7, "ann", CONTEXT, 1000) == 0);
+	CHECK(feed_init(&f, s, 7, "ann", CONTEXT, 1000, "") == 0);
 	CHECK(f.order.samples == SAMPLES);
 	for (uint64_t at = 0; at < 2 * SAMPLES; at++) {
 		CHECK(feed_epoch(&f) == at / SAMPLES);
@@ -66,13 +66,13 @@ static void a_position_is_all_that_needs_saving(struct shard *s)
 	uint32_t all[6 * (CONTEXT + 1)], later[3 * (CONTEXT + 1)];
 	struct feed f, g;
 
-	CHECK(feed_init(&f, s, 7, "ann", CONTEXT, 1000) == 0);
+	CHECK(feed_init(&f, s, 7, "ann", CONTEXT, 1000, "") == 0);
 	CHECK(feed_draw(&f, all, 6) == 0 && f.cursor == 6);
-	CHECK(feed_init(&g, s, 7, "ann", CONTEXT, 1000) == 0);
+	CHECK(feed_init(&g, s, 7, "ann", CONTEXT, 1000, "") == 0);
 	g.cursor = 3;
 	CHECK(feed_draw(&g, later, 3) == 0 && g.cursor == 6);
 	CHECK(memcmp(all + 3 * (CONTEXT + 1), later, sizeof later) == 0);
-	CHECK(feed_init(&g, s, 7, "bob", CONTEXT, 1000) == 0);
+	CHECK(feed_init(&g, s, 7, "bob", CONTEXT, 1000, "") == 0);
 	CHECK(feed_draw(&g, later, 3) == 0);
 	CHECK(memcmp(all, later, sizeof later) != 0);
 }
@@ -90,7 +90,7 @@ static void learners_of_a_split_share_nothing(const char *path, const struct key
 	for (uint64_t part = 0; part < split.parts; part++) {
 		make_shard(path, key, &split, part);
 		CHECK(shard_open(&s, path, &trust) == 0);
-		CHECK(feed_init(&f, s, 7, part % 2 ? "ann" : "bob", CONTEXT, 1000) == 0);
+		CHECK(feed_init(&f, s, 7, part % 2 ? "ann" : "bob", CONTEXT, 1000, "") == 0);
 		CHECK(f.order.samples == (split_tokens(&split, part) - 1) / CONTEXT);
 		for (uint64_t i = 0; i < f.order.samples; i++) {
 			CHECK(feed_draw(&f, ids, 1) == 0);
@@ -107,12 +107,12 @@ static void refuses_what_does_not_fit(struct shard *s)
 {
 	struct feed f;
 
-	CHECK(feed_init(&f, s, 7, "ann", 101, 1000) == ERR_DATA);
+	CHECK(feed_init(&f, s, 7, "ann", 101, 1000, "") == ERR_DATA);
 	CHECK_SAYS("101 tokens, but one sample of context 101 needs 102");
-	CHECK(feed_init(&f, s, 7, "ann", 100, 1000) == 0 && f.order.samples == 1);
-	CHECK(feed_init(&f, s, 7, "ann", CONTEXT, 999) == ERR_DATA);
+	CHECK(feed_init(&f, s, 7, "ann", 100, 1000, "") == 0 && f.order.samples == 1);
+	CHECK(feed_init(&f, s, 7, "ann", CONTEXT, 999, "") == ERR_DATA);
 	CHECK_SAYS("vocabulary of 1000, the model's is 999");
-	CHECK(feed_init(&f, s, 7, "ann", CONTEXT, 1001) == ERR_DATA);
+	CHECK(feed_init(&f, s, 7, "ann", CONTEXT, 1001, "") == ERR_DATA);
 	CHECK_SAYS("vocabulary of 1000, the model's is 1001");
 }
 

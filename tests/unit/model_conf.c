@@ -131,11 +131,14 @@ static void what_is_written_reads_back(void)
 	CHECK(t_again.sched.lr == 0.1 + 0.2 && t_again.batch == 77 && t_again.context == c.context);
 	for (const char *const *k = model_keys; *k; k++)
 		CHECK((conf_get(&conf, *k) != NULL) ==
-			(strcmp(*k, "experts_per_token") && strcmp(*k, "router_aux_loss_coef")));
+			(strcmp(*k, "experts_per_token") && strcmp(*k, "router_aux_loss_coef") &&
+				strcmp(*k, "vocabulary")));
 	for (const char *const *k = train_keys; *k; k++)
 		CHECK(conf_get(&conf, *k) != NULL);
 	conf_release(&conf);
 }
+
+#define HEX64 "7aac8b09dce58b1faadabbe41b1730fc86bf3ef5abf41c21db6bf006d8fda6fc"
 
 static void experts_read_back(void)
 {
@@ -143,10 +146,13 @@ static void experts_read_back(void)
 	struct model_conf c, again;
 
 	CHECK(read_text(&c, "d_model 96\nlayers 3\nheads 6\nexperts 6\nexperts_per_token 3\n"
-		"router_aux_loss_coef 0.002\n") == 0);
+		"router_aux_loss_coef 0.002\nvocabulary " HEX64 "\n") == 0);
 	CHECK(model_conf_write(&c, &conf) == 0 && model_conf_read(&again, &conf) == 0);
 	CHECK(again.experts == 6 && again.experts_per_token == 3 &&
 		again.router_aux_loss_coef == 0.002);
+	CHECK_STR(again.vocabulary, HEX64);
+	CHECK(read_text(&c, "d_model 8\nlayers 1\nheads 2\nvocabulary 7aac\n") == ERR_DATA);
+	CHECK_SAYS("key 'vocabulary' is not 64 hex digits");
 	for (const char *const *k = model_keys; *k; k++)
 		CHECK(conf_get(&conf, *k) != NULL);
 	conf_release(&conf);

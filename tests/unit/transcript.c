@@ -17,7 +17,7 @@ static void check_written(const uint32_t *ids, size_t n, uint32_t vocab, bool te
 	int ends[2], rc = pipe(ends);
 
 	CHECK(rc == 0);
-	transcript_init(&t, ends[1], vocab, terminal);
+	transcript_init(&t, ends[1], vocab > 256, terminal);
 	for (size_t i = 0; i < n && rc == 0; i++)
 		rc = transcript_add(&t, ids[i]);
 	CHECK(rc == 0 && transcript_end(&t) == 0);
@@ -71,10 +71,10 @@ static void prompts_are_bytes_or_numbers(void)
 	uint32_t *ids;
 	size_t n;
 
-	CHECK(transcript_prompt(&ids, &n, "h\303\244", 256, 5) == 0);
+	CHECK(transcript_prompt(&ids, &n, "h\303\244", false, 256, 5) == 0);
 	CHECK(n == 3 && ids[0] == 'h' && ids[1] == 0xc3 && ids[2] == 0xa4);
 	free(ids);
-	CHECK(transcript_prompt(&ids, &n, " 7  499\n", 500, 0) == 0);
+	CHECK(transcript_prompt(&ids, &n, " 7  499\n", true, 500, 0) == 0);
 	CHECK(n == 2 && ids[0] == 7 && ids[1] == 499);
 	free(ids);
 }
@@ -84,14 +84,14 @@ static void bad_prompts_are_refused(void)
 	uint32_t *ids;
 	size_t n;
 
-	CHECK(transcript_prompt(&ids, &n, "", 256, 1) == ERR_USAGE);
+	CHECK(transcript_prompt(&ids, &n, "", false, 256, 1) == ERR_USAGE);
 	CHECK_SAYS("nothing to go on from");
-	CHECK(transcript_prompt(&ids, &n, "a", 64, 1) == ERR_USAGE);
+	CHECK(transcript_prompt(&ids, &n, "a", false, 64, 1) == ERR_USAGE);
 	CHECK_SAYS("byte 97 is not in the vocabulary of 64");
-	CHECK(transcript_prompt(&ids, &n, "12 500", 500, 1) == ERR_USAGE);
+	CHECK(transcript_prompt(&ids, &n, "12 500", true, 500, 1) == ERR_USAGE);
 	CHECK_SAYS("'500' is not an id below 500");
-	CHECK(transcript_prompt(&ids, &n, "12 in", 500, 1) == ERR_USAGE);
-	CHECK(transcript_prompt(&ids, &n, "123456789012345678901234567890", 500, 1) == ERR_USAGE);
+	CHECK(transcript_prompt(&ids, &n, "12 in", true, 500, 1) == ERR_USAGE);
+	CHECK(transcript_prompt(&ids, &n, "123456789012345678901234567890", true, 500, 1) == ERR_USAGE);
 }
 
 int main(void)
