@@ -1,5 +1,6 @@
 #include "round/hfimport.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "form/ckpt.h"
 #include "form/frame.h"
 #include "form/meta.h"
+#include "form/vocab.h"
 #include "io/atomic.h"
 #include "io/fd.h"
 #include "round/hfconfig.h"
@@ -16,6 +18,7 @@
 #include "round/run.h"
 
 #define CONFIG "config.json"
+#define TOKENIZER "tokenizer.model"
 #define TO_A_FILE "the checkpoint must go to a file (-o) to be read again"
 #define TASTE 1024 /* values of each tensor that make up the origin */
 
@@ -37,6 +40,38 @@ static int read_config(struct work *w)
 	if (rc == 0 && (rc = hfconfig_read(&w->model, text.data ? text.data : "", text.len)) < 0)
 		rc = err_at(rc, "%s/" CONFIG, w->x->in);
 	buf_release(&text);
+	return rc;
+}
+
+static int check_vocabulary(struct work *w, const struct vocab *v)
+{
+	if (v->n > w->model.vocab)
+		return err_set(ERR_DATA, "%s/" TOKENIZER ": %zu pieces, and the embedding has %" PRIu32 " rows",
+			w->x->in, v->n, w->model.vocab);
+	vocab_digest(w->model.vocabulary, v);
+	return 0;
+}
+
+/* What the ids stand for, if a model of SentencePiece tells; other tokenizers are not read here. */
+static int read_vocabulary(struct work *w)
+{
+	struct vocab v = { .n = 0 };
+	char *path;
+	int rc = asprintf(&path, "%s/" TOKENIZER, w->x->in) < 0 ? err_nomem() : 0;
+
+	if (rc < 0)
+		return rc;
+	if (access(path, F_OK) == 0) {
+		rc = vocab_load(&v, path);
+		if (rc == 0)
+			rc = check_vocabulary(w, &v);
+		else if (rc == ERR_DATA) {
+			say_warn(w->x->say, "%s; the checkpoint will not know its vocabulary", err_text());
+			rc = 0;
+		}
+	}
+	vocab_release(&v);
+	free(path);
 	return rc;
 }
 
@@ -231,6 +266,8 @@ int hfimport(const struct import *x)
 	struct work w = { .x = x };
 	int rc = read_config(&w);
 
+	if (rc == 0)
+		rc = read_vocabulary(&w);
 	if (rc == 0)
 		rc = read_training(&w);
 	if (rc == 0)
