@@ -14,6 +14,7 @@
 #include "io/fd.h"
 #include "io/wake.h"
 #include "round/export.h"
+#include "round/ggufexport.h"
 #include "round/hfexport.h"
 #include "round/tensorexport.h"
 
@@ -24,6 +25,7 @@ static const struct format {
 	const char *name;
 	export_writer *write;
 } formats[] = {
+	{ "gguf", ggufexport },
 	{ "hf", hfexport },
 	{ "safetensors", tensorexport },
 };
@@ -32,16 +34,18 @@ static const struct format {
 static struct {
 	const char *format, *out, *dtype, *tokenizer, *key, *trust;
 	uint64_t shard; /* megabytes */
-	bool check, quiet, verbose;
+	bool check, no_bos, quiet, verbose;
 } o = { .shard = 5000 };
 
 static const struct opt table[] = {
 	{ 'f', "format", OPT_TEXT, &o.format, "FORMAT",
-	  "hf: a directory for transformers; or safetensors: a file of tensors" },
+	  "hf: a directory for transformers; gguf: a file for llama.cpp; or safetensors: a file of tensors" },
 	{ 'o', "output", OPT_TEXT, &o.out, "OUT", "what to write; '-' for standard output if it is a file" },
-	{ 0, "dtype", OPT_TEXT, &o.dtype, "TYPE", "of the values: f32, bf16 or f16 (as they are)" },
+	{ 0, "dtype", OPT_TEXT, &o.dtype, "TYPE",
+	  "of the values: f32, bf16 or f16, for gguf also q8_0 (as they are)" },
 	{ 0, "tokenizer", OPT_TEXT, &o.tokenizer, "PATH",
-	  "hf: copy what belongs to the tokenizer from this directory" },
+	  "hf: copy what belongs to the tokenizer from this directory; gguf: take the vocabulary from there" },
+	{ 0, "no-bos", OPT_FLAG, &o.no_bos, NULL, "gguf: texts do not begin with the tokenizer's begin piece" },
 	{ 0, "shard-size", OPT_U64, &o.shard, "MB", "hf: most megabytes in a file (5000)", 1, 1e9 },
 	{ 0, "check", OPT_FLAG, &o.check, NULL, "hf: run the model before and after, and compare" },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "one's own key, which is trusted" },
@@ -53,6 +57,7 @@ static const struct opt table[] = {
 static const char *const synopsis[] = {
 	"dl-export -f hf -o DIR [--dtype TYPE] [--tokenizer PATH] [--shard-size MB] [--check] "
 		"[-k FILE] [--trust PATH] [CKPT]",
+	"dl-export -f gguf -o OUT [--dtype TYPE] [--tokenizer PATH [--no-bos]] [-k FILE] [--trust PATH] [CKPT]",
 	"dl-export -f safetensors -o OUT [--dtype TYPE] [-k FILE] [--trust PATH] [FILE]",
 	NULL
 };
@@ -85,7 +90,7 @@ static int check_options(const char *in, int n)
 static int write_format(struct frame_reader *from, int fd, struct pool *pool)
 {
 	const struct export x = { .from = from, .fd = fd, .out = o.out, .dtype = o.dtype,
-		.tokenizer = o.tokenizer, .shard_bytes = o.shard * 1000000, .check = o.check,
+		.tokenizer = o.tokenizer, .no_bos = o.no_bos, .shard_bytes = o.shard * 1000000, .check = o.check,
 		.pool = pool, .say = &say };
 
 	return find_format(o.format)->write(&x);

@@ -26,6 +26,7 @@ struct export {
 	const char *out;       /* option -o, a path or "-"; another file than the input */
 	const char *dtype;     /* option --dtype, NULL: what holds the values without loss */
 	const char *tokenizer; /* option --tokenizer, a path, or NULL */
+	bool no_bos;           /* option --no-bos: texts do not begin with the tokenizer's begin piece */
 	uint64_t shard_bytes;  /* option --shard-size: most data in one file */
 	bool check;            /* option --check: load what was written and compare, before it is published */
 	struct pool *pool;

@@ -17,6 +17,8 @@ static int check_options(const struct export *x, enum safetensors_type *floats)
 {
 	if (x->tokenizer)
 		return err_set(ERR_USAGE, "option --tokenizer: a safetensors file has no place for a tokenizer");
+	if (x->no_bos)
+		return err_set(ERR_USAGE, "option --no-bos: a safetensors file has no place for a tokenizer");
 	if (x->check)
 		return err_set(ERR_USAGE, "option --check: there is no model in a mere list of tensors to run");
 	return x->dtype && safetensors_float_type(floats, x->dtype) < 0 ? err_at(ERR_USAGE, "option --dtype") : 0;
