@@ -146,6 +146,10 @@ run_examples() {
 	directory=$BATS_TEST_TMPDIR/$name
 	examples "$1" >"$BATS_TEST_TMPDIR/$name.sh"
 	[ -s "$BATS_TEST_TMPDIR/$name.sh" ] || return 0
+	if grep -q spm_train "$BATS_TEST_TMPDIR/$name.sh" && ! command -v spm_train >/dev/null; then
+		echo "# $name: skipped, no sentencepiece" >&3
+		return 0
+	fi
 	mkdir "$directory"
 	cp "$BATS_TEST_TMPDIR/corpus.txt" "$directory"
 	new_home "$name"
