@@ -11,7 +11,7 @@
 
 #define ENOUGH 10       /* samples */
 #define SQRT3 1.7320508
-#define EARLY 20        /* learners that join in this part of the time were there from the beginning */
+#define EARLY 20        /* who joins in the first such part of the time was there from the beginning, and so on */
 
 /* ---- fitting ---- */
 
@@ -98,7 +98,13 @@ static void rules_of(const struct manifest *m, struct sim_conf *c)
 	c->bandwidth = HUGE_VAL;
 }
 
-/* Learners that joined late, each one of its own. */
+/* Was it there all the time, but for little at both ends? */
+static bool stays(const struct like_learner *k, double began, double length)
+{
+	return k->joined - began <= length / EARLY && k->left - began >= length - length / EARLY;
+}
+
+/* Learners that joined late, or left, each one of its own. */
 static int fit_joins(struct like *l, double began, double length)
 {
 	struct sim_conf *c = &l->conf;
@@ -108,7 +114,7 @@ static int fit_joins(struct like *l, double began, double length)
 	for (unsigned i = 0; i < l->learners; i++) {
 		double from = l->learner[i].joined - began, until = l->learner[i].left - began;
 
-		if (c->joins == 0 && from <= length / EARLY && until >= length) {
+		if (stays(&l->learner[i], began, length)) {
 			c->learners++;
 			continue;
 		}
@@ -133,7 +139,7 @@ static void order(struct like_reading *r, double began, double length)
 		struct like_learner k = l->learner[i];
 		struct like_sight s = r->sight[i];
 
-		if (k.joined - began > length / EARLY || k.left - began < length)
+		if (!stays(&k, began, length))
 			continue;
 		memmove(l->learner + n + 1, l->learner + n, (i - n) * sizeof k);
 		memmove(r->sight + n + 1, r->sight + n, (i - n) * sizeof s);

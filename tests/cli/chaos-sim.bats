@@ -6,6 +6,10 @@ setup() {
 	cd "$BATS_TEST_TMPDIR" || return
 }
 
+teardown() {
+	[ -z "${runner-}" ] || kill -KILL "$runner" 2>/dev/null || true
+}
+
 # field NAME: of the line of JSON in $output.
 field() {
 	sed -n "s/.*\"$1\":\([^,}]*\).*/\1/p" <<<"$output"
@@ -134,11 +138,23 @@ refused() {
 
 # ---- like a real run ----
 
+# answers LEARNER: so far.
+answers() {
+	[ ! -e run/syncer/tape.1 ] || grep -c " answer .*learner=$1 " run/syncer/tape.1 || true
+}
+# stopped once there are answers enough to fit something, however long that takes
 small_run() {
-	# steps of some milliseconds, so that the syncer can keep up with them
 	printf '%s\n' 'd_model 64' 'layers 2' 'heads 2' 'ff 128' 'context 64' 'batch 4' >small.conf
 	corpus 30000 >text.txt
-	timeout 120 dl-run -q -m 2 -j 1 --corpus text.txt -c small.conf -P 2 -H 8 --target-steps 250 run >/dev/null
+	dl-run -q -m 2 -j 1 --corpus text.txt -c small.conf -P 2 -H 8 --target-steps 1000000 run >out 2>err 3>&- &
+	runner=$!
+	for _ in {1..600}; do
+		[[ $(answers learner-0) -lt 15 || $(answers learner-1) -lt 15 ]] || break
+		sleep 0.1
+	done
+	kill -TERM "$runner"
+	wait "$runner" || true
+	runner=
 }
 
 @test "a real run is fitted, and simulated with another quorum, more learners, or fewer" {
