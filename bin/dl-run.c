@@ -122,6 +122,7 @@ struct work {
 	struct conf conf;            /* the whole configuration that was asked for; empty when none was */
 	char threads[32];
 	struct crew crew;
+	struct post *post;           /* of all of the crew, the last first */
 	struct proc_watch watch;
 	unsigned blind;              /* looks in a row that failed */
 	int signal;                  /* that asked to stop */
@@ -220,28 +221,40 @@ static int make_run(const struct work *w)
 
 /* ---- children ---- */
 
-static int hire_syncer(struct work *w)
-{
-	struct command *v = calloc(1, sizeof *v);
-
-	if (!v)
-		return err_nomem();
-	add(v, "dl-sync");
-	add_pair(v, "-r", w->root ? w->root : ".");
-	add_pair(v, "-k", w->key_path);
-	add_pair(v, "--trust", w->trust_path);
-	return crew_add(&w->crew, "syncer", w->sync, v->v, LOG "/syncer.log");
-}
-
-struct post { /* of a learner: what its words point to */
+struct post { /* of a child: its words and what they point to */
+	struct post *next;
 	struct command words;
 	char name[32], part[DATASET_PATH], log[64];
 	char *shard;
 };
 
-static int hire_learner(struct work *w, unsigned k)
+static struct post *new_post(struct work *w, const char *program)
 {
 	struct post *p = calloc(1, sizeof *p);
+
+	if (!p)
+		return NULL;
+	p->next = w->post;
+	w->post = p;
+	add(&p->words, program);
+	add_pair(&p->words, "-r", w->root ? w->root : ".");
+	return p;
+}
+
+static int hire_syncer(struct work *w)
+{
+	struct post *p = new_post(w, "dl-sync");
+
+	if (!p)
+		return err_nomem();
+	add_pair(&p->words, "-k", w->key_path);
+	add_pair(&p->words, "--trust", w->trust_path);
+	return crew_add(&w->crew, "syncer", w->sync, p->words.v, LOG "/syncer.log");
+}
+
+static int hire_learner(struct work *w, unsigned k)
+{
+	struct post *p = new_post(w, "dl-learn");
 
 	if (!p)
 		return err_nomem();
@@ -250,8 +263,6 @@ static int hire_learner(struct work *w, unsigned k)
 	dataset_part(p->part, (unsigned)o.learners, k);
 	if (asprintf(&p->shard, "%s%s%s", w->root ? w->root : "", w->root ? "/" : "", p->part) < 0)
 		return err_nomem();
-	add(&p->words, "dl-learn");
-	add_pair(&p->words, "-r", w->root ? w->root : ".");
 	add_pair(&p->words, "-i", p->name);
 	add_pair(&p->words, "-d", p->shard);
 	add_pair(&p->words, "-j", w->threads);
@@ -260,7 +271,7 @@ static int hire_learner(struct work *w, unsigned k)
 	return crew_add(&w->crew, p->name, w->learn, p->words.v, p->log);
 }
 
-/* Member 0 is the syncer. Their words stay until this program ends. */
+/* Member 0 is the syncer. */
 static int hire(struct work *w)
 {
 	int cpus = pool_cpus(), rc;
@@ -445,7 +456,7 @@ static void dismiss(struct work *w)
 		if (crew_tend(&w->crew) < 0)
 			break;
 	}
-	crew_release(&w->crew);
+	crew_kill(&w->crew);
 }
 
 /* ---- the end ---- */
@@ -473,23 +484,6 @@ static int report(const struct work *w)
 	return rc;
 }
 
-/* Children start in the run directory. */
-static int absolute_variable(const char *name)
-{
-	const char *value = getenv(name);
-	char *path;
-	int rc;
-
-	if (!value || !*value)
-		return 0;
-	rc = rundir_absolute(value, &path);
-	if (rc == 0 && setenv(name, path, 1) < 0)
-		rc = err_sys("%s", name);
-	if (rc == 0)
-		free(path);
-	return rc;
-}
-
 static int find_program(char **out, const char *name)
 {
 	char *found;
@@ -513,9 +507,9 @@ static int prepare(struct work *w)
 	if (rc == 0 && o.trust)
 		rc = rundir_absolute(o.trust, &w->trust_path);
 	if (rc == 0)
-		rc = absolute_variable("DL_KEY");
+		rc = rundir_absolute_variable("DL_KEY");
 	if (rc == 0)
-		rc = absolute_variable("DL_TRUST");
+		rc = rundir_absolute_variable("DL_TRUST");
 	if (rc == 0)
 		rc = find_program(&w->learn, "dl-learn");
 	if (rc == 0)
@@ -596,6 +590,12 @@ static int run(struct work *w)
 
 static void release(struct work *w)
 {
+	crew_release(&w->crew);
+	for (struct post *p = w->post; p; p = w->post) {
+		w->post = p->next;
+		free(p->shard);
+		free(p);
+	}
 	view_close(w->view);
 	lock_release(&w->lock);
 	trust_release(&w->trust);

@@ -52,6 +52,22 @@ int rundir_absolute(const char *path, char **out)
 	return 0;
 }
 
+int rundir_absolute_variable(const char *name)
+{
+	const char *value = getenv(name);
+	char *path;
+	int rc;
+
+	if (!value || !*value)
+		return 0;
+	rc = rundir_absolute(value, &path);
+	if (rc == 0 && setenv(name, path, 1) < 0)
+		rc = err_sys("%s", name);
+	if (rc == 0)
+		free(path);
+	return rc;
+}
+
 /* ---- paths ---- */
 
 char *rundir_fragment(char *to, unsigned fragment, uint64_t version)

@@ -38,6 +38,9 @@ int rundir_there(void) ERR_MUST;
  * caller frees it; "-" stays as it is. */
 int rundir_absolute(const char *path, char **out) ERR_MUST;
 
+/* The same of an environment variable that is a path, for children who start in RUN. */
+int rundir_absolute_variable(const char *name) ERR_MUST;
+
 /* Each writes at most RUNDIR_PATH bytes and returns `to`. */
 char *rundir_fragment(char *to, unsigned fragment, uint64_t version);
 char *rundir_outer(char *to, unsigned fragment, uint64_t version);
