@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "base/opt.h"
 #include "base/pool.h"
 #include "base/say.h"
+#include "chaos/inject_job.h"
 #include "chaos/like.h"
 #include "chaos/play.h"
 #include "chaos/setting.h"
@@ -36,6 +38,57 @@ static struct say say;
 	{ 'q', "quiet", OPT_FLAG, &quiet, NULL, "say errors only" }, \
 	{ 'v', "verbose", OPT_FLAG, &verbose, NULL, "say what happens" }, \
 	OPT_END
+
+/* ---- inject ---- */
+
+static struct inject_options inject = { .kinds = "kill", .out = "chaos", .faults = { .mtbf = 60, .repair = 10, .lasts = 5, .clock = 3600 } };
+
+static const struct opt inject_table[] = {
+	{ 0, "mtbf", OPT_SECONDS, &inject.faults.mtbf, "TIME", "mean time between faults, of all together (1m)" },
+	{ 0, "repair", OPT_SECONDS, &inject.faults.repair, "TIME", "mean time until a killed one starts again (10s)" },
+	{ 0, "lasts", OPT_SECONDS, &inject.faults.lasts, "TIME", "mean length of all other faults (5s)" },
+	{ 0, "faults", OPT_TEXT, &inject.kinds, "LIST", "kinds, as kill:5,pause,flip:2; or all (kill)" },
+	{ 0, "on", OPT_TEXT, &inject.on, "LIST", "break these processes only, as learner-0,syncer" },
+	{ 0, "slow", OPT_F64, &inject.faults.slow, "X", "share of time that a slowed one runs (drawn)", 0.01, 0.99 },
+	{ 0, "clock", OPT_SECONDS, &inject.faults.clock, "TIME", "clocks are off by as much, at most (1h)" },
+	{ 0, "seed", OPT_U64, &inject.faults.seed, "N", "seed of the plan (0)" },
+	{ 0, "from", OPT_SECONDS, &inject.faults.from, "TIME", "no fault before" },
+	{ 0, "plan", OPT_TEXT, &inject.plan, "FILE", "faults of this table, as faults.tsv has them" },
+	{ 0, "print", OPT_FLAG, &inject.print, NULL, "print the plan for the time of --for, and leave" },
+	{ 0, "for", OPT_SECONDS, &inject.most, "TIME", "stop all after this time" },
+	{ 0, "list", OPT_TEXT, &inject.list, "FILE", "run the processes of this file, one a line" },
+	{ 'o', "out", OPT_TEXT, &inject.out, "DIR", "logs and the table of faults go there (chaos)" },
+	{ 0, "json", OPT_FLAG, &inject.json, NULL, "report as one JSON object" },
+	{ 'k', "key", OPT_TEXT, &inject.key, "FILE", "one's own key, which is trusted" },
+	{ 'T', "trust", OPT_TEXT, &inject.trust, "PATH", "trusted keys, instead of $DL_TRUST or the default" },
+	OPT_COMMON
+};
+static const char *const inject_synopsis[] = {
+	"dl-chaos inject [OPTION...] -- COMMAND...",
+	"dl-chaos inject [OPTION...] --list FILE",
+	NULL
+};
+static const struct opt_prog inject_prog = {
+	"dl-chaos", "Runs commands, or all of a dl-run, breaks them by a plan, and tells what held.", inject_synopsis,
+	inject_table
+};
+
+static int run_inject(char **words, int n)
+{
+	struct buf text = BUF_INIT;
+	int asked = 0, rc;
+
+	inject.say = &say;
+	rc = inject_job(&inject, words, (size_t)n, &text, &asked);
+	if (text.data)
+		fputs(text.data, stdout);
+	buf_release(&text);
+	if (rc == 0 && asked && fd_close_output() == 0) { /* who started us shall know why we left */
+		signal(asked, SIG_DFL);
+		raise(asked);
+	}
+	return rc;
+}
 
 /* ---- sim ---- */
 
@@ -549,7 +602,7 @@ static const struct command {
 	const struct opt_prog *prog; /* its name is dl-chaos */
 	int (*run)(char **words, int n);
 } commands[] = {
-	{ "inject", NULL, NULL },
+	{ "inject", &inject_prog, run_inject },
 	{ "sim", &sim_prog, sim },
 	{ "play", &play_prog, play },
 };

@@ -6,6 +6,7 @@
 #include "base/conf.h"
 #include "base/num.h"
 #include "base/say.h"
+#include "io/fd.h"
 
 enum { AT, KIND, PROCESS, LASTS, VALUE, CLASS, WHAT, COLUMNS };
 static const char *const column[COLUMNS] = { "at", "fault", "process", "lasts", "value", "file", "what" };
@@ -225,5 +226,18 @@ int fault_file_parse(struct fault **v, size_t *n, const char *text, size_t len, 
 		*v = NULL;
 		*n = 0;
 	}
+	return rc;
+}
+
+int fault_file_read(struct fault **v, size_t *n, const char *path, const struct fault_names *names)
+{
+	struct buf text = BUF_INIT;
+	int rc = fd_slurp_path(path, FAULT_FILE_BYTES, &text);
+
+	*v = NULL;
+	*n = 0;
+	if (rc == 0 && (rc = fault_file_parse(v, n, text.data ? text.data : "", text.len, names)) < 0)
+		err_at(rc, "%s", fd_name(path));
+	buf_release(&text);
 	return rc;
 }

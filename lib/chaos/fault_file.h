@@ -31,8 +31,13 @@ int fault_file_line(struct buf *out, const struct fault *f, const struct fault_n
 /* A table of the plan v (n), or when v is NULL of what is drawn from conf, up to `most` seconds; 0: all. */
 int fault_file_plan(struct buf *out, const struct fault *v, size_t n, const struct fault_conf *conf, double most,
 	const struct fault_names *names) ERR_MUST;
-/* In order of time, ties as in the file; *v, not NULL even for no faults, is the caller's to free. ERR_USAGE: "line 3: ...". */
+/*
+ * In order of time, ties as in the file; *v, not NULL even for no faults, is the caller's to free. ERR_USAGE:
+ * "line 3: ...".
+ */
 int fault_file_parse(struct fault **v, size_t *n, const char *text, size_t len, const struct fault_names *names)
 	ERR_MUST;
+/* The same of a file, "-" for standard input, which errors name. */
+int fault_file_read(struct fault **v, size_t *n, const char *path, const struct fault_names *names) ERR_MUST;
 
 #endif

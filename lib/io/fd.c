@@ -234,6 +234,17 @@ int fd_slurp(int fd, size_t limit, struct buf *out)
 	}
 }
 
+int fd_slurp_path(const char *path, size_t limit, struct buf *out)
+{
+	int fd, rc = fd_open_in(path, &fd);
+
+	if (rc < 0)
+		return rc;
+	rc = fd_slurp(fd, limit, out);
+	close(fd);
+	return rc < 0 ? err_at(rc, "%s", fd_name(path)) : 0;
+}
+
 bool fd_regular(int fd, uint64_t *size)
 {
 	struct stat st;

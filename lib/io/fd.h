@@ -36,6 +36,8 @@ int fd_write_at(int fd, const void *from, size_t n, uint64_t offset) ERR_MUST;
 int fd_slurp(int fd, size_t limit, struct buf *out) ERR_MUST;
 /* The rest of what one descriptor reads, to another. */
 int fd_copy(int from, int to) ERR_MUST;
+/* The same by name; errors carry the path. */
+int fd_slurp_path(const char *path, size_t limit, struct buf *out) ERR_MUST;
 /* Seekable regular file? Its size, or an error. */
 bool fd_regular(int fd, uint64_t *size);
 /* A new file without a name, in $TMPDIR or /tmp; the caller closes it. */
