@@ -219,8 +219,12 @@ static int refuse(struct syncer *s, const struct call *c, size_t i, struct slot 
 {
 	struct commit_answer told = { .id = a->id, .tokens = a->meta.tokens,
 		.incarnation = a->meta.incarnation, .trained = a->meta.trained, .verdict = a->verdict };
+	char name[5];
 	int rc;
 
+	/* A file that is of another round, under the name of this one, has its tokens there, and none here. */
+	if (a->meta.round != c->round || strcmp(a->meta.fragment, rundir_fragment_name(name, c->fragment)) != 0)
+		told.tokens = told.trained = 0;
 	memcpy(told.learner, s->roster.v[i]->name, sizeof told.learner);
 	memcpy(told.why, a->why, sizeof told.why);
 	rc = commit_refuse(s->tape, syncer_now(s) - s->began, c->round, c->fragment, &told);

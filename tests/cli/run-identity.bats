@@ -48,6 +48,8 @@ expect_not_merged() {
 	# No answer stands in two merges.
 	tape | sed -n 's/.* merge .* answers=//p' | tr ',' '\n' | cut -d : -f 1,2 | sed 's/ .*//' | sort | uniq -d >twice
 	[ ! -s twice ] || complain "$(cat twice)"
+	# Its tokens stand where it belongs, and nowhere else.
+	! tape | grep ' refuse .*of round [0-9]*, this is round' | grep -v ' tokens=0 ' >counted || complain "$(cat counted)"
 	run --separate-stderr in_time dl-sync -r again --replay
 	expect_status 0
 }
