@@ -392,9 +392,11 @@ static int heal(struct inject *j)
 	return rc < 0 ? rc : carry(j);
 }
 
+/* "Not yet" (4) is what a learner says that has lost its syncer: it may find it again. */
 static bool hopeless(const struct crew_member *m)
 {
-	return m->state == CREW_FAILED || (m->state == CREW_PAUSED && m->deaths >= DEATHS_MOST);
+	return m->state == CREW_FAILED || (m->state == CREW_PAUSED && m->deaths >= DEATHS_MOST &&
+					   proc_exit_status(&m->proc) != 4);
 }
 
 /* Can it still come to its end? */
