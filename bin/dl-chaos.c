@@ -41,7 +41,9 @@ static struct say say;
 
 /* ---- inject ---- */
 
-static struct inject_options inject = { .kinds = "kill", .out = "chaos", .faults = { .mtbf = 60, .repair = 10, .lasts = 5, .clock = 3600 } };
+static struct inject_options inject = {
+	.kinds = "kill", .out = "chaos", .faults = { .mtbf = 60, .repair = 10, .lasts = 5, .clock = 3600 }
+};
 
 static const struct opt inject_table[] = {
 	{ 0, "mtbf", OPT_SECONDS, &inject.faults.mtbf, "TIME", "mean time between faults, of all together (1m)" },
