@@ -62,7 +62,8 @@ tensor output.weight f32 256x16"
 
 # values NAME: of a tensor of bytes.ckpt, WIDTH a line.
 values() {
-	dl-dump bytes.ckpt | sed -n "s/^$1 //p" | tr ' ' '\n' | paste -d' ' $(yes - | head -n "$2")
+	dl-dump bytes.ckpt | sed -n "s/^$1 //p" | tr ' ' '\n' |
+		awk -v n="$2" '{ printf "%s%s", $0, NR % n ? " " : "\n" }'
 }
 
 @test "-f gguf: q and k are paired row by row, the rest stays in order" {
