@@ -19,12 +19,12 @@ WARN = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer
        -Wwrite-strings -Wundef -Wvla -Wformat=2 -Wcast-qual -Wno-missing-field-initializers
 # -ffp-contract=off: merges and codecs give the same bytes on every machine.
 STD  = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Ilib -ffp-contract=off -pthread
-LIBS = -lopenblas -lzstd -lsodium -ljansson -lm -pthread
+LIBS = -Wl,--as-needed -lopenblas -lzstd -lsodium -ljansson -lm -pthread
 # Several ranks as one learner, where there is an MPI; MPI= leaves it out. Sanitizers find fault with it.
 MPI ?= $(if $(SANITIZE),,$(shell command -v mpicc))
 ifneq ($(MPI),)
 MPI_CFLAGS := -DWITH_MPI $(patsubst -I%,-isystem %,$(shell $(MPI) --showme:compile))
-LIBS += -Wl,--as-needed $(shell $(MPI) --showme:link)
+LIBS += $(shell $(MPI) --showme:link)
 endif
 compile = $(CC) $(CPPFLAGS) $(STD) $(CFLAGS) $(FAST) $(SANITIZE) $(WARN) $(WERROR) -MMD -MP
 libs = $(LDFLAGS) $(LIBS)

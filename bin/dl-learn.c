@@ -134,7 +134,7 @@ static int parse_optimizer(void)
 	if (!o.optimizer)
 		return 0;
 	o.learner.optimizer = &o.kind;
-	if (optimizer_parse(o.optimizer, &o.kind) < 0)
+	if (optimizer_kind_parse(o.optimizer, &o.kind) < 0)
 		return err_set(ERR_USAGE, "option --optimizer: %s", err_text());
 	return 0;
 }

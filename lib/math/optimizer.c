@@ -3,23 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = { "adamw", "muon" };
-
-const char *optimizer_name(enum optimizer_kind kind)
-{
-	return names[kind];
-}
-
-int optimizer_parse(const char *text, enum optimizer_kind *out)
-{
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(text, names[i]) == 0) {
-			*out = (enum optimizer_kind)i;
-			return 0;
-		}
-	return err_set(ERR_DATA, "'%.64s' is not adamw or muon", text);
-}
-
 bool optimizer_squares(enum optimizer_kind kind, const struct tensor *t)
 {
 	return kind == OPTIMIZER_ADAMW || !muon_takes(t);

@@ -15,11 +15,8 @@
 #include "base/tensor.h"
 #include "math/adamw.h"
 #include "math/muon.h"
+#include "math/optimizer_kind.h"
 #include "math/real.h"
-
-enum optimizer_kind { OPTIMIZER_ADAMW, OPTIMIZER_MUON };
-const char *optimizer_name(enum optimizer_kind kind); /* "adamw", "muon" */
-int optimizer_parse(const char *text, enum optimizer_kind *out) ERR_MUST; /* ERR_DATA */
 
 /* Has it a mean of squares? */
 bool optimizer_squares(enum optimizer_kind kind, const struct tensor *t);

@@ -6,7 +6,7 @@ const char *const train_keys[] = { "lr", "lr_min_ratio", "warmup", "decay_steps"
 static int read_optimizer(struct train_conf *t, const struct conf *from)
 {
 	const char *text = conf_get(from, "optimizer");
-	int rc = text ? optimizer_parse(text, &t->optimizer) : 0;
+	int rc = text ? optimizer_kind_parse(text, &t->optimizer) : 0;
 
 	if (rc < 0)
 		return err_at(rc, "key 'optimizer'");
@@ -60,7 +60,7 @@ int train_conf_write(const struct train_conf *t, struct conf *to)
 		(rc = conf_set_f64(to, "eps", a->eps)) < 0 ||
 		(rc = conf_set_f64(to, "weight_decay", a->weight_decay)) < 0 ||
 		(rc = conf_set_f64(to, "clip", a->clip)) < 0 ||
-		(rc = conf_set(to, "optimizer", optimizer_name(t->optimizer))) < 0 ||
+		(rc = conf_set(to, "optimizer", optimizer_kind_name(t->optimizer))) < 0 ||
 		(rc = conf_set_f64(to, "muon_momentum", t->muon_momentum)) < 0 ||
 		(rc = conf_set_u64(to, "batch", t->batch)) < 0)
 		return rc;

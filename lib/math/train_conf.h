@@ -11,8 +11,9 @@
 #include <stdint.h>
 
 #include "base/conf.h"
+#include "math/adamw.h"
 #include "math/model_conf.h"
-#include "math/optimizer.h"
+#include "math/optimizer_kind.h"
 #include "math/sched.h"
 
 struct train_conf {

@@ -50,7 +50,7 @@ static int make_table(struct tensors *out, const struct tensors *layout, enum op
 
 int moments_header(struct header *h, const struct tensors *layout, enum optimizer_kind optimizer)
 {
-	int rc = conf_set(&h->keys, "optimizer", optimizer_name(optimizer));
+	int rc = conf_set(&h->keys, "optimizer", optimizer_kind_name(optimizer));
 
 	return rc < 0 ? rc : make_table(&h->tensors, layout, optimizer);
 }
@@ -60,14 +60,14 @@ static int check_optimizer(const struct header *h, enum optimizer_kind optimizer
 {
 	const char *text = conf_get(&h->keys, "optimizer");
 	enum optimizer_kind have = OPTIMIZER_ADAMW;
-	int rc = text ? optimizer_parse(text, &have) : 0;
+	int rc = text ? optimizer_kind_parse(text, &have) : 0;
 
 	if (rc < 0)
 		return err_at(rc, "key 'optimizer'");
 	if (have == optimizer)
 		return 0;
 	return err_set(ERR_DATA, "has moments of %s, not of %s (--optimizer %s goes on with them)",
-		optimizer_name(have), optimizer_name(optimizer), optimizer_name(have));
+		optimizer_kind_name(have), optimizer_kind_name(optimizer), optimizer_kind_name(have));
 }
 
 int moments_check(const struct header *h, const struct tensors *layout, enum optimizer_kind optimizer)

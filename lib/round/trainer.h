@@ -14,6 +14,7 @@
 #include "base/pool.h"
 #include "base/say.h"
 #include "math/model.h"
+#include "math/optimizer.h"
 #include "math/train_conf.h"
 #include "round/feed.h"
 #include "round/metrics.h"

@@ -185,3 +185,11 @@ run_examples() {
 		rmdir empty # nothing was made in it
 	done
 }
+
+# OpenBLAS starts threads when it is loaded, which wait for memory for ever under a tight limit of addresses.
+@test "only what computes gradients loads OpenBLAS" {
+	command -v ldd >/dev/null || skip "no ldd"
+	for program in dl-data dl-init dl-key dl-merge dl-plot dl-run dl-show dl-sync dl-top; do
+		! ldd "$DL_BIN/$program" | grep openblas || complain "$program loads it"
+	done
+}

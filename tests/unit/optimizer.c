@@ -38,11 +38,11 @@ static void names_are_read_and_written(void)
 {
 	enum optimizer_kind kind = OPTIMIZER_ADAMW;
 
-	CHECK(optimizer_parse("muon", &kind) == 0 && kind == OPTIMIZER_MUON);
-	CHECK_STR(optimizer_name(kind), "muon");
-	CHECK(optimizer_parse("adamw", &kind) == 0 && kind == OPTIMIZER_ADAMW);
-	CHECK_STR(optimizer_name(kind), "adamw");
-	CHECK(optimizer_parse("Muon", &kind) == ERR_DATA && optimizer_parse("", &kind) == ERR_DATA);
+	CHECK(optimizer_kind_parse("muon", &kind) == 0 && kind == OPTIMIZER_MUON);
+	CHECK_STR(optimizer_kind_name(kind), "muon");
+	CHECK(optimizer_kind_parse("adamw", &kind) == 0 && kind == OPTIMIZER_ADAMW);
+	CHECK_STR(optimizer_kind_name(kind), "adamw");
+	CHECK(optimizer_kind_parse("Muon", &kind) == ERR_DATA && optimizer_kind_parse("", &kind) == ERR_DATA);
 	CHECK_SAYS("'' is not adamw or muon");
 }
 
