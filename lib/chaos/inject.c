@@ -402,13 +402,12 @@ static bool hopeless(const struct crew_member *m)
 /* Can it still come to its end? */
 static bool in_vain(struct inject *j)
 {
-	size_t lost = 0, learners = 0;
+	size_t lost = 0; /* learners */
 
 	for (struct body *b = j->body; b < bodies_end(j); b++) {
 		const struct crew_member *m = victim_member(&b->victim);
 		bool wanted = !j->c->manifest || b->process->syncer;
 
-		learners += b->learner != NULL;
 		lost += b->learner && hopeless(m);
 		if (hopeless(m) && (wanted || lost == j->out->meter.learners)) {
 			char how[64];

@@ -315,7 +315,7 @@ ledger_of_all() {
 @test "without a syncer a learner goes on for --max-stale steps, saves, and leaves with status 4" {
 	small_run run
 	sync_run
-	learn a --max-stale 200
+	learn a --max-stale 3000 # more than pass between two heads, however small the steps
 	until_true tape_has ' merge .*[=,]a:'
 	kill_hard sync
 	ends a 4
