@@ -286,7 +286,7 @@ static int take_head(struct trace_head *h, const struct line *l)
 	if (rc == 0)
 		rc = take_u64(l, "step_tokens", MOST, &h->step_tokens);
 	if (rc == 0)
-		rc = take_u64(l, "seed", UINT64_MAX, &h->seed);
+		rc = take_u64(l, "seed", (double)UINT64_MAX, &h->seed);
 	if (rc == 0)
 		rc = take_u64(l, "params", MOST, &h->params);
 	return rc < 0 ? rc : take_u64(l, "chips", MOST, &h->chips);

@@ -94,7 +94,7 @@ static void write_line(struct scribe *s, const struct trace_event *e)
 
 static void write_tape(struct scribe *s, const struct sim_conf *c, struct sim_result *r)
 {
-	struct trace_writer *w;
+	struct trace_writer *w = NULL;
 	struct trace_reader *t;
 	struct trace_event e;
 	struct trace_head h;

@@ -264,7 +264,7 @@ static void without_matrices_there_is_nothing_to_do(void)
 	const struct muon_conf conf = { .momentum = 0.9 };
 	struct tensors l = layout(), one = { .v = l.v, .n = 1 };
 	real p[TABLE] = { 1 }, m[TABLE] = { 0 };
-	struct muon *u;
+	struct muon *u = NULL;
 
 	CHECK(muon_bytes(&one, 7) == 0 && muon_open(&u, &one, NULL) == 0);
 	muon_step(u, p, m, p, &conf, 1, 1);
