@@ -76,32 +76,31 @@ static int load_known(const struct frame_reader *r, struct frame_scratch *s, uin
 	return rc < 0 ? rc : unpack_known(s, h);
 }
 
-static int read_trailer(const struct frame_reader *r, struct trailer *t)
+/* *size: of the file, which is asked for once: a call that fails later is no damage. */
+static int read_trailer(const struct frame_reader *r, struct trailer *t, uint64_t *size)
 {
 	uint8_t bytes[CHAIN_TRAILER];
-	uint64_t size;
 	ssize_t got;
 
-	if (!fd_regular(r->fd, &size))
+	if (!fd_regular(r->fd, size))
 		return err_set(ERR_IO, "not a regular file, so it cannot be read out of order");
-	if (size < CHAIN_PREAMBLE + CHAIN_TRAILER)
+	if (*size < CHAIN_PREAMBLE + CHAIN_TRAILER)
 		return err_set(ERR_AUTH, "truncated: has no trailer");
-	got = fd_read_at(r->fd, bytes, sizeof bytes, size - CHAIN_TRAILER);
+	got = fd_read_at(r->fd, bytes, sizeof bytes, *size - CHAIN_TRAILER);
 	if (got < 0)
 		return (int)got;
 	trailer_get(t, bytes);
-	if (got < CHAIN_TRAILER || t->offset >= size - CHAIN_TRAILER)
+	if (got < CHAIN_TRAILER || t->offset >= *size - CHAIN_TRAILER)
 		return err_set(ERR_AUTH, "truncated or damaged: no trailer at its end");
 	return 0;
 }
 
 /* The final frame is verified by its own seal over a C that follows from the one in the trailer. */
-static int read_final(
-	struct frame_reader *r, struct frame_scratch *s, const struct trailer *t, struct ledger *l)
+static int read_final(struct frame_reader *r, struct frame_scratch *s, const struct trailer *t, uint64_t size,
+	struct ledger *l)
 {
 	struct chain chain = { t->before, t->number };
 	struct block *b = &s->block;
-	uint64_t size;
 	int rc;
 
 	if ((rc = load(r, b, t->number, t->offset)) < 0)
@@ -112,7 +111,7 @@ static int read_final(
 		return rc;
 	if (b->p.kind != CHAIN_FINAL)
 		return err_set(ERR_DATA, "not a final frame");
-	if (!fd_regular(r->fd, &size) || b->offset + block_size(b) != size - CHAIN_TRAILER)
+	if (b->offset + block_size(b) != size - CHAIN_TRAILER)
 		return err_set(ERR_AUTH, "damaged: bytes between final frame and trailer");
 	if ((rc = ledger_get(l, b->raw, b->p.raw)) < 0)
 		return rc;
@@ -214,11 +213,12 @@ static int load_tables(struct frame_reader *r, struct frame_scratch *s)
 {
 	struct ledger l = { 0 };
 	struct trailer t;
+	uint64_t size;
 	int rc;
 
-	if ((rc = read_trailer(r, &t)) < 0)
+	if ((rc = read_trailer(r, &t, &size)) < 0)
 		return err_at(rc, "%s", r->name);
-	if ((rc = read_final(r, s, &t, &l)) < 0)
+	if ((rc = read_final(r, s, &t, size, &l)) < 0)
 		reader_error(r, rc, t.number);
 	else if ((rc = read_index(r, s, &l)) == 0)
 		rc = check_chain(r, s, &l, &t.before);
