@@ -8,6 +8,7 @@
 #include "chaos/trace_check.h"
 #include "chaos/trace_line.h"
 #include "io/fd.h"
+#include "round/fields.h"
 
 #define CHUNK ((size_t)64 << 10)
 #define WORDS 32                /* most of a line */
@@ -78,20 +79,6 @@ static int next_line(struct trace_reader *r, char **line, size_t *n)
 	return 1;
 }
 
-/* Cuts the next word off; NULL at the end. */
-static char *next_word(char **rest)
-{
-	char *word = *rest, *blank;
-
-	if (!word)
-		return NULL;
-	blank = strchr(word, ' ');
-	*rest = blank ? blank + 1 : NULL;
-	if (blank)
-		*blank = '\0';
-	return word;
-}
-
 static int take_pair(struct line *l, char *word)
 {
 	char *equals = strchr(word, '=');
@@ -118,12 +105,12 @@ static int take_apart(struct line *l, char *text, size_t n)
 		if (text[i] < ' ' || text[i] > '~')
 			return err_set(ERR_DATA, "byte 0x%02x, which no line has", (unsigned char)text[i]);
 	l->n = 0;
-	word = next_word(&text);
+	word = fields_next(&text);
 	if (num_f64(word, &l->at) < 0 || !(l->at >= 0) || l->at > MOST)
 		return trace_not_so("number of seconds", word);
-	if (!(l->kind = next_word(&text)))
+	if (!(l->kind = fields_next(&text)))
 		return err_set(ERR_DATA, "says nothing: TRACE_SECONDS KIND KEY=VALUE...");
-	while (rc == 0 && (word = next_word(&text)))
+	while (rc == 0 && (word = fields_next(&text)))
 		rc = take_pair(l, word);
 	return rc;
 }

@@ -40,8 +40,6 @@ int fd_copy(int from, int to) ERR_MUST;
 int fd_slurp_path(const char *path, size_t limit, struct buf *out) ERR_MUST;
 /* Seekable regular file? Its size, or an error. */
 bool fd_regular(int fd, uint64_t *size);
-/* A new file without a name, in $TMPDIR or /tmp; the caller closes it. */
-int fd_temporary(int *fd) ERR_MUST;
 /* A file without a name, in $TMPDIR or /tmp, open for reading and writing; the caller closes it. */
 int fd_temporary(int *fd) ERR_MUST;
 /* Copies the rest of a pipe into an unlinked temporary file ($TMPDIR or /tmp); returns a new

@@ -181,3 +181,16 @@ int fields_count(const char *word, uint64_t *out)
 		rc = err_set(ERR_DATA, "%s is more than can be", word);
 	return rc;
 }
+
+char *fields_next(char **rest)
+{
+	char *word = *rest, *blank;
+
+	if (!word)
+		return NULL;
+	blank = strchr(word, ' ');
+	*rest = blank ? blank + 1 : NULL;
+	if (blank)
+		*blank = '\0';
+	return word;
+}

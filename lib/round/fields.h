@@ -45,5 +45,7 @@ int fields_line(char *line, size_t size, const struct conf *from, const char *ke
  * ERR_DATA. fields_count: a whole number below FIELD_COUNT. */
 int fields_words(char *line, char *word[], size_t n) ERR_MUST;
 int fields_count(const char *word, uint64_t *out) ERR_MUST;
+/* Cuts the next word off; NULL at the end. Two blanks have an empty word between them. */
+char *fields_next(char **rest);
 
 #endif

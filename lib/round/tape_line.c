@@ -11,6 +11,7 @@
 
 #include "base/num.h"
 #include "base/say.h"
+#include "round/fields.h"
 
 #define KIND_MAX 15
 #define KEY_MAX 32
@@ -188,20 +189,6 @@ static int check_hash(struct tape_line *l, const char *text, size_t n, const dig
 	return 0;
 }
 
-/* Cuts the next word off; NULL at the end. Two blanks have an empty word between them. */
-static char *next_word(char **rest)
-{
-	char *word = *rest, *blank;
-
-	if (!word)
-		return NULL;
-	blank = strchr(word, ' ');
-	*rest = blank ? blank + 1 : NULL;
-	if (blank)
-		*blank = '\0';
-	return word;
-}
-
 static int parse_field(struct tape_line *l, char *word)
 {
 	char *equals = strchr(word, '=');
@@ -223,17 +210,17 @@ static int parse_field(struct tape_line *l, char *word)
 
 static int parse_words(struct tape_line *l, char *rest)
 {
-	char *word = next_word(&rest);
+	char *word = fields_next(&rest);
 	int rc = 0;
 
-	word = next_word(&rest); /* the number is known */
+	word = fields_next(&rest); /* the number is known */
 	if (!word || num_f64(word, &l->seconds) < 0 || !(l->seconds >= 0))
 		return not_so("number of seconds", word ? word : "");
-	word = next_word(&rest);
+	word = fields_next(&rest);
 	if (!word || !tape_kind_good(word))
 		return not_so("kind of line", word ? word : "");
 	l->kind = word;
-	while (rc == 0 && (word = next_word(&rest)))
+	while (rc == 0 && (word = fields_next(&rest)))
 		rc = parse_field(l, word);
 	return rc;
 }
