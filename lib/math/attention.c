@@ -8,40 +8,18 @@
  */
 #include "math/attention.h"
 
+#include "math/gemm.h"
 #include "math/vec.h"
 
 enum {
-	ROWS = 6,  /* rows of a register tile: 6 x 16 fills 12 of AVX2's 16 registers */
+	ROWS = GEMM_PAD_ROWS,
 	STRIP = 48 /* queries at a time, a multiple of ROWS */
 };
+_Static_assert(STRIP % ROWS == 0 && VEC % GEMM_PAD_COLS == 0, "padding fits the product");
 
 static int rows_up(int n)
 {
 	return (n + ROWS - 1) / ROWS * ROWS;
-}
-
-/* C (m, n) = A (m, k) B (k, n), or added to C. Element (i, p) of A is a[i * a_row + p * a_col]: A
- * or its transpose. m is a multiple of ROWS, n of VEC. */
-VEC_CLONES static void multiply(real *c, int ldc, const real *a, int a_row, int a_col,
-	const real *b, int ldb, int m, int n, int k, int add)
-{
-	for (int j = 0; j < n; j += VEC)
-		for (int i = 0; i < m; i += ROWS) {
-			const real *ai = a + (size_t)i * a_row, *bj = b + j;
-			real *ci = c + (size_t)i * ldc + j;
-			vec sum[ROWS] = { { 0 } };
-
-			for (int p = 0; p < k; p++, ai += a_col, bj += ldb)
-				for (int r = 0; r < ROWS; r++)
-					sum[r] += ai[r * a_row] * *(const vec *)bj;
-			for (int r = 0; r < ROWS; r++) {
-				vec *out = (vec *)(ci + (size_t)r * ldc);
-
-				if (add)
-					sum[r] += *out;
-				*out = sum[r];
-			}
-		}
 }
 
 /* Padded sizes, and the arrays that work is cut into. */
@@ -182,11 +160,10 @@ void attention_forward(real *y, real *lse, const real *q, const real *k, const r
 		for (int i = 0; i < T; i += STRIP) {
 			const struct strip s = strip_at(&h, i);
 
-			multiply(h.prob, h.width, h.q + (size_t)i * h.chan, h.chan, 1, h.k_t,
-				h.width, s.m, s.n, D, 0);
+			gemm_padded_nn(h.prob, h.width, h.q + (size_t)i * h.chan, h.chan, h.k_t, h.width, s.m, s.n, D,
+				false);
 			softmax(h.prob, lse + (size_t)head * T + i, &s, &h);
-			multiply(h.out, h.chan, h.prob, h.width, 1, h.v, h.chan, s.m, h.chan,
-				i + s.rows, 0);
+			gemm_padded_nn(h.out, h.chan, h.prob, h.width, h.v, h.chan, s.m, h.chan, i + s.rows, false);
 			scatter(y + ((size_t)i * H + head) * D, H * D, &h, h.out, s.rows);
 		}
 	}
@@ -258,16 +235,15 @@ static void backward_head(real *dq, struct head *h, const real *dy, const real *
 		const int seen = i + s.rows;
 		const real *qi = h->q + (size_t)i * h->chan, *dyi = h->dy + (size_t)i * h->chan;
 
-		multiply(h->prob, h->width, qi, h->chan, 1, h->k_t, h->width, s.m, s.n, h->D, 0);
-		multiply(h->dprob, h->width, dyi, h->chan, 1, h->v_t, h->width, s.m, s.n, h->D, 0);
+		gemm_padded_nn(h->prob, h->width, qi, h->chan, h->k_t, h->width, s.m, s.n, h->D, false);
+		gemm_padded_nn(h->dprob, h->width, dyi, h->chan, h->v_t, h->width, s.m, s.n, h->D, false);
 		softmax_backward(h->prob, h->dprob, lse + i, dy + (size_t)i * stride,
 			y + (size_t)i * stride, stride, &s, h);
-		multiply(h->dv, h->chan, h->prob, 1, h->width, dyi, h->chan, rows_up(seen), h->chan,
-			s.rows, 1);
-		multiply(h->dk, h->chan, h->dprob, 1, h->width, qi, h->chan, rows_up(seen), h->chan,
-			s.rows, 1);
-		multiply(h->out, h->chan, h->dprob, h->width, 1, h->k, h->chan, s.m, h->chan,
-			seen, 0);
+		gemm_padded_tn(h->dv, h->chan, h->prob, h->width, dyi, h->chan, rows_up(seen), h->chan,
+			s.rows, true);
+		gemm_padded_tn(h->dk, h->chan, h->dprob, h->width, qi, h->chan, rows_up(seen), h->chan,
+			s.rows, true);
+		gemm_padded_nn(h->out, h->chan, h->dprob, h->width, h->k, h->chan, s.m, h->chan, seen, false);
 		scatter(dq + (size_t)i * ld, ld, h, h->out, s.rows);
 	}
 }

@@ -109,7 +109,25 @@ static bool product(real *c, struct view a, struct view b, int m, int n, int k, 
 	return true;
 }
 
+/* false: it is to be done plainly. */
+static bool padded(real *c, size_t ldc, struct view a, const real *b, size_t ldb, int m, int n, int k, bool add)
+{
+	if (has_avx512())
+		padded_avx512(c, ldc, a, b, ldb, m, n, k, add);
+	else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+		padded_avx2(c, ldc, a, b, ldb, m, n, k, add);
+	else
+		return false;
+	return true;
+}
+
 #else
+
+static bool padded(real *c, size_t ldc, struct view a, const real *b, size_t ldb, int m, int n, int k, bool add)
+{
+	(void)c, (void)ldc, (void)a, (void)b, (void)ldb, (void)m, (void)n, (void)k, (void)add;
+	return false;
+}
 
 static bool product(real *c, struct view a, struct view b, int m, int n, int k, bool add, real *work)
 {
@@ -135,4 +153,31 @@ void gemm_tn(real *c, const real *a, const real *b, int m, int n, int k, bool ad
 {
 	if (!product(c, (struct view){ a, 1, (size_t)m }, (struct view){ b, (size_t)n, 1 }, m, n, k, add, work))
 		blas_tn(c, a, b, m, n, k, add);
+}
+
+static void padded_plain(real *c, size_t ldc, struct view a, const real *b, size_t ldb, int m, int n, int k, bool add)
+{
+	for (int i = 0; i < m; i++, c += ldc, a.at += a.row) {
+		if (!add)
+			memset(c, 0, (size_t)n * sizeof(real));
+		for (int p = 0; p < k; p++)
+			for (int j = 0; j < n; j++)
+				c[j] += a.at[p * a.col] * b[p * ldb + j];
+	}
+}
+
+void gemm_padded_nn(real *c, int ldc, const real *a, int lda, const real *b, int ldb, int m, int n, int k, bool add)
+{
+	const struct view left = { a, (size_t)lda, 1 };
+
+	if (!padded(c, (size_t)ldc, left, b, (size_t)ldb, m, n, k, add))
+		padded_plain(c, (size_t)ldc, left, b, (size_t)ldb, m, n, k, add);
+}
+
+void gemm_padded_tn(real *c, int ldc, const real *a, int lda, const real *b, int ldb, int m, int n, int k, bool add)
+{
+	const struct view left = { a, 1, (size_t)lda };
+
+	if (!padded(c, (size_t)ldc, left, b, (size_t)ldb, m, n, k, add))
+		padded_plain(c, (size_t)ldc, left, b, (size_t)ldb, m, n, k, add);
 }

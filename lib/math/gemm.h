@@ -26,4 +26,15 @@ void gemm_nn(real *c, const real *a, const real *b, int m, int n, int k, bool ad
 /* C (m, n) = A (k, m)^T B (k, n): gradient with respect to the weights. */
 void gemm_tn(real *c, const real *a, const real *b, int m, int n, int k, bool add, real *work);
 
+/*
+ * Small operands that are in the cache, nothing packed and no work wanted: rows are lda, ldb and ldc reals apart, m is
+ * a multiple of GEMM_PAD_ROWS and n of GEMM_PAD_COLS (pad them).
+ */
+enum { GEMM_PAD_ROWS = 6, GEMM_PAD_COLS = 16 };
+
+/* C (m, n) = A (m, k) B (k, n), or added to C. */
+void gemm_padded_nn(real *c, int ldc, const real *a, int lda, const real *b, int ldb, int m, int n, int k, bool add);
+/* C (m, n) = A (k, m)^T B (k, n), or added to C. */
+void gemm_padded_tn(real *c, int ldc, const real *a, int lda, const real *b, int ldb, int m, int n, int k, bool add);
+
 #endif

@@ -59,10 +59,52 @@ static void rows_do_not_depend_on_each_other(void)
 	free(some);
 }
 
+/* Against the sum in order, with rows further apart than they are long, and what lies between them left alone. */
+static void check_padded(int m, int n, int k, bool transposed, bool add)
+{
+	const int ldc = n + 16, ldb = n + 3, lda = (transposed ? m : k) + 5;
+	const int rows_a = transposed ? k : m;
+	real *a = numbers(rows_a * lda, 1), *b = numbers(k * ldb, 2), *c = numbers(m * ldc, 3), *before = numbers(m * ldc, 3);
+
+	(transposed ? gemm_padded_tn : gemm_padded_nn)(c, ldc, a, lda, b, ldb, m, n, k, add);
+	for (int i = 0; i < m; i++)
+		for (int j = 0; j < ldc; j++) {
+			const real was = before[i * ldc + j];
+			double sum = add ? (double)was : 0, size = fabs(sum);
+
+			for (int p = 0; p < k; p++) {
+				const double term = (double)(transposed ? a[p * lda + i] : a[i * lda + p]) * (double)b[p * ldb + j];
+
+				sum += term;
+				size += fabs(term);
+			}
+			if (j >= n)
+				CHECK(c[i * ldc + j] == was);
+			else /* a sum of k terms in order is off by no more than k roundings of its size */
+				CHECK(fabs((double)c[i * ldc + j] - sum) <= (k + 1) * 1.2e-7 * size);
+		}
+	free(a);
+	free(b);
+	free(c);
+	free(before);
+}
+
+static void padded_products_are_right(void)
+{
+	static const int k[] = { 1, 2, 7, 32, 48, 127 };
+
+	for (size_t p = 0; p < sizeof(k) / sizeof(k[0]); p++)
+		for (int m = GEMM_PAD_ROWS; m <= 8 * GEMM_PAD_ROWS; m += 2 * GEMM_PAD_ROWS + GEMM_PAD_ROWS * (m % 4 == 0))
+			for (int n = GEMM_PAD_COLS; n <= 5 * GEMM_PAD_COLS; n += GEMM_PAD_COLS)
+				for (int how = 0; how < 4; how++)
+					check_padded(m, n, k[p], how & 1, how & 2);
+}
+
 static void test_gemm(void)
 {
 	blas_init();
 	test_products();
 	edges_of_blocks_are_right();
 	rows_do_not_depend_on_each_other();
+	padded_products_are_right();
 }
