@@ -19,7 +19,7 @@
 /* What is open while a commit is made. */
 struct work {
 	const struct commit_conf *conf;
-	const struct fragment *fragment;
+	uint64_t epoch; /* in which the file is made */
 	bool again;
 	int base_fd;
 	struct frame_reader *base;
@@ -164,7 +164,7 @@ static int merge(struct work *w, const struct commit *c)
 	const struct manifest *m = w->conf->manifest;
 	struct merging_conf conf = { .rule = c->rule, .outer = c->outer, .outlier = w->again ? 0 : m->outlier,
 		.quorum = w->again ? c->answers : w->conf->quorum, .strict = w->again, .round = c->round,
-		.epoch = w->conf->epoch, .tick = w->conf->tick, .tick_ctx = w->conf->ctx };
+		.epoch = w->epoch, .tick = w->conf->tick, .tick_ctx = w->conf->ctx };
 	struct merging_output file, momentum;
 	int rc;
 
@@ -375,7 +375,7 @@ static int publish(const struct work *w, const struct commit *c, struct atomic *
 }
 
 /* The whole file from where readers find it, verified: what it says, and its identity. */
-static int read_back(const struct work *w, const char *path, digest *content, digest *id)
+static int read_back(const char *path, const struct trust *makers, digest *content, digest *id)
 {
 	struct frame_reader *r = NULL;
 	struct frame_slice s;
@@ -386,7 +386,7 @@ static int read_back(const struct work *w, const char *path, digest *content, di
 		return err_set(ERR_IO, "%s: gone as soon as it was written", path);
 	if (rc < 0)
 		return rc;
-	rc = frame_open(&r, fd, path, w->conf->makers, NULL);
+	rc = frame_open(&r, fd, path, makers, NULL);
 	if (rc == 0) {
 		content_init(&sum, &frame_header(r)->tensors);
 		while ((rc = frame_next(r, &s)) > 0)
@@ -427,8 +427,8 @@ static int carry_out(struct work *w, struct commit *c)
 		(rc = merging_finish(w->merging, &id)) < 0 ||
 		(rc = publish(w, c, &w->file, w->path[1])) < 0 || (rc = reached(w, COMMIT_FRAGMENT)) < 0)
 		return rc;
-	if ((rc = read_back(w, w->outer_path, &c->momentum, &id)) < 0 ||
-		(rc = read_back(w, w->path[1], &c->content, &c->id)) < 0 ||
+	if ((rc = read_back(w->outer_path, w->conf->makers, &c->momentum, &id)) < 0 ||
+		(rc = read_back(w->path[1], w->conf->makers, &c->content, &c->id)) < 0 ||
 		(rc = reached(w, COMMIT_READ_BACK)) < 0 || (rc = tell_published(w, c)) < 0)
 		return rc;
 	return reached(w, COMMIT_PUBLISHED);
@@ -438,8 +438,8 @@ static int carry_out(struct work *w, struct commit *c)
 
 static void open_work(struct work *w, const struct commit_conf *conf, bool again)
 {
-	*w = (struct work){ .conf = conf, .again = again, .base_fd = -1, .prior = OUTER_INIT,
-		.file = ATOMIC_INIT, .momentum = ATOMIC_INIT };
+	*w = (struct work){ .conf = conf, .epoch = conf->epoch, .again = again, .base_fd = -1,
+		.prior = OUTER_INIT, .file = ATOMIC_INIT, .momentum = ATOMIC_INIT };
 }
 
 static bool any_unread(const struct commit *c)
@@ -462,7 +462,7 @@ static bool prior_is_bad(const struct work *w, int rc)
 	err_save(&note, rc);
 	if ((found = place_open(w->prior_path, &fd)) > 0) {
 		close(fd);
-		found = read_back(w, w->prior_path, &content, &id);
+		found = read_back(w->prior_path, w->conf->makers, &content, &id);
 		found = found < 0 ? found : 1;
 	}
 	(void)err_restore(&note);
@@ -528,6 +528,56 @@ int commit_again(struct commit *c, const struct commit_conf *conf)
 		rc = err_at(ERR_DATA, "round %" PRIu64, c->round);
 	if (rc == 0)
 		rc = carry_out(&w, c);
+	release(&w);
+	return rc;
+}
+
+/* ---- a version that is lost ---- */
+
+int commit_verify(unsigned fragment, uint64_t version, const digest *id, const struct trust *makers)
+{
+	char path[RUNDIR_PATH];
+	digest content, have;
+	int fd, rc = place_open(rundir_fragment(path, fragment, version), &fd);
+
+	if (rc <= 0)
+		return rc < 0 ? rc : err_set(ERR_DATA, "%s: not there", path);
+	close(fd);
+	rc = read_back(path, makers, &content, &have);
+	if (rc == 0 && memcmp(&have, id, sizeof have) != 0)
+		rc = err_set(ERR_AUTH, "%s: is not the one that was published", path);
+	return rc;
+}
+
+/* What lies there is not what was published, else nobody would be here. */
+static int replace(struct work *w, struct commit *c)
+{
+	digest id;
+	int rc;
+
+	if ((rc = epoch_check(w->conf->epoch, run_of(w), w->conf->makers)) < 0 ||
+		(rc = merging_finish(w->merging, &id)) < 0)
+		return rc;
+	if (memcmp(&id, &c->id, sizeof id) != 0)
+		return err_set(ERR_DATA, "made again it is another file than was published");
+	if ((rc = publish(w, c, &w->momentum, w->outer_path)) < 0 || (rc = place_remove(w->path[1])) < 0)
+		return rc;
+	rc = atomic_commit_new(&w->file);
+	return rc > 0 ? err_set(ERR_IO, "%s: somebody else just made it", w->path[1]) : rc;
+}
+
+int commit_remake(struct commit *c, const struct commit_conf *conf, uint64_t epoch)
+{
+	struct work w;
+	int rc;
+
+	open_work(&w, conf, true);
+	w.epoch = epoch;
+	rc = judge(&w, c);
+	if (rc == 0)
+		rc = check_same(&w, c);
+	if (rc == 0)
+		rc = replace(&w, c);
 	release(&w);
 	return rc;
 }

@@ -3,6 +3,7 @@
  *
  *     commit_make     judges the answers, writes the decision on the tape, and carries it out
  *     commit_again    carries out a decision that is on the tape already
+ *     commit_remake   makes the file of one again that was carried out, and is lost since
  *
  * In this order: values are read, judged and merged into files without names; the line `merge`, durable:
  * the decision; momentum V.outer and fragment V.frag get their names, which is possible only once; both
@@ -82,6 +83,14 @@ struct commit_conf {
 int commit_make(struct commit *c, const struct commit_conf *conf) ERR_MUST;
 /* ERR_DATA: it can't be carried out, because what it was made from is not there any more. */
 int commit_again(struct commit *c, const struct commit_conf *conf) ERR_MUST;
+/*
+ * c->id (in): what was published, in which epoch. Files are reproducible: from the same answers and base, under
+ * the same key, comes the file that was lost, to the byte; nothing is added to the tape. ERR_DATA: no, it is
+ * not, or what it was made from is gone, too. Momentum that is lost comes back with it.
+ */
+int commit_remake(struct commit *c, const struct commit_conf *conf, uint64_t epoch) ERR_MUST;
+/* Is the file of a version, to its last byte, the one of this identity? ERR_DATA, ERR_AUTH: no. */
+int commit_verify(unsigned fragment, uint64_t version, const digest *id, const struct trust *makers) ERR_MUST;
 
 /* A decision as its line `merge` has it. Fills an empty commit. */
 int commit_parse(struct commit *c, const struct tape_line *l) ERR_MUST;

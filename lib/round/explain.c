@@ -115,8 +115,8 @@ static int put_reason(struct buf *out, const struct view *v, const struct view_c
 
 	if (v->syncer != VIEW_ALIVE)
 		return buf_str(out, "  no syncer is at work that would merge it\n");
-	if (c->answers >= k && access(rundir_fragment(base, c->fragment, c->version), F_OK) < 0)
-		return buf_fmt(out, "  it has its quorum, but %s is not there: bring it back\n", base);
+	if (access(rundir_fragment(base, c->fragment, c->version), F_OK) < 0)
+		return buf_fmt(out, "  %s is not there: bring it back\n", base);
 	if (c->answers >= k && v->head.times.window > 0)
 		return buf_fmt(out, "  it has its quorum, and is merged when the grace window of %.3g s is over or "
 			       "all have answered\n", v->head.times.window);

@@ -13,7 +13,6 @@
 #define RETRY 0.2 /* seconds after a failure, doubled up to */
 #define RETRY_MOST 5.0
 #define TELL_AGAIN 30.0 /* what is in the way of a round is told again */
-#define LOST 5.0        /* leases that a round waits for files that are not what was published */
 
 /* ---- calls ---- */
 
@@ -251,16 +250,19 @@ static int abandon_decision(struct syncer *s, struct call *c)
 	return rc < 0 ? rc : perform_abandon(s, c, why);
 }
 
-/* Files that are gone or damaged are waited for, as who moved them may bring them back; but not for good. */
-static bool is_lost(const struct syncer *s, struct call *c, int rc)
+/* Was it the file that the round starts from, and is it as it was again? An error else, the old one or worse. */
+static int mended(struct syncer *s, struct call *c, int rc)
 {
-	if (rc != ERR_DATA && rc != ERR_AUTH) {
-		c->bad = 0;
-		return false;
-	}
-	if (c->bad <= 0)
-		c->bad = syncer_now(s);
-	return syncer_now(s) - c->bad >= LOST * s->c.manifest->lease;
+	struct err_note note;
+	int done;
+
+	if (rc != ERR_DATA && rc != ERR_AUTH)
+		return rc;
+	err_save(&note, rc);
+	if ((done = mend_fragment(s, c->fragment)) == 0)
+		return err_restore(&note);
+	c->pause = c->retry = 0;
+	return done < 0 ? done : 0;
 }
 
 /* Something is in the way of this round, which is tried again soon. The others go on. */
@@ -268,14 +270,10 @@ static int put_off(struct syncer *s, struct call *c, int rc)
 {
 	double now = syncer_now(s);
 
-	if (tape_lost(s->tape))
+	if (tape_lost(s->tape) || (rc = mended(s, c, rc)) == 0 || rc == ERR_BUSY || rc == ERR_NOMEM ||
+		s->hopeless)
 		return rc;
-	if (is_lost(s, c, rc)) {
-		s->hopeless = true;
-		return err_set(ERR_AUTH, "%s, for %.0f s: round %" PRIu64 " can't be merged: bring back what was "
-			"published, and start the syncer again", err_text(), now - c->bad, c->round);
-	}
-	if (c->pause <= 0 || now - c->told >= TELL_AGAIN) {
+	if (!s->loss[c->fragment].told && (c->pause <= 0 || now - c->told >= TELL_AGAIN)) {
 		say_warn(s->c.say, "%s: round %" PRIu64 " waits, and is tried again", err_text(), c->round);
 		c->told = now;
 	}
@@ -293,6 +291,8 @@ static int merge_decided(struct syncer *s, struct call *c)
 
 	commit_rules(&rules, s);
 	rc = commit_again(&c->commit, &rules);
+	if (rc == ERR_DATA && (rc = mended(s, c, rc)) == 0)
+		return 0;
 	if (rc == ERR_DATA)
 		return abandon_decision(s, c);
 	if (rc < 0)

@@ -205,6 +205,8 @@ static int open_all(struct syncer *s)
 		(rc = fragments_cut(&s->fragments, &m->layout, m->fragments)) < 0 ||
 		(rc = head_init(&s->head, m->fragments)) < 0)
 		return rc;
+	if (!(s->loss = calloc(m->fragments, sizeof *s->loss)))
+		return err_nomem();
 	roster_init(&s->roster, m->fragments);
 	if ((rc = take_lock(s)) < 0 || (rc = resume_head(&head, s)) < 0)
 		return rc;
@@ -236,6 +238,7 @@ void syncer_close(struct syncer *s)
 	for (size_t i = 0; i < s->calls; i++)
 		call_free(s->call[i]);
 	free(s->call);
+	free(s->loss);
 	policy_close(s->policy);
 	roster_release(&s->roster);
 	tape_close(s->tape);

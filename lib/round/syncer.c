@@ -169,7 +169,8 @@ static int turn(struct syncer *s, double *until)
 		return rc < 0 ? rc : 1;
 	}
 	if ((rc = standing_check(s)) < 0 || (rc = listen_all(s)) < 0 || (rc = collect(s)) < 0 ||
-		(rc = perform_merge(s)) < 0 || (rc = finish_begin(s)) < 0 || (rc = finish_checkpoint(s)) < 0)
+		(rc = mend_all(s)) < 0 || (rc = perform_merge(s)) < 0 || (rc = finish_begin(s)) < 0 ||
+		(rc = finish_checkpoint(s)) < 0)
 		return rc;
 	return decide(s, until);
 }

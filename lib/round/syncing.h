@@ -1,6 +1,6 @@
 /*
  * syncing - what a syncer knows while it runs. Private to syncer, start, resume,
- * standing, listen, collect, perform and finish, which each do a part of its work.
+ * standing, listen, collect, mend, perform and finish, which each do a part of its work.
  */
 #ifndef SYNCING_H
 #define SYNCING_H
@@ -36,13 +36,20 @@ struct call {
 	double called, quorum; /* times; quorum negative: not yet */
 	uint64_t epoch;     /* in which it was called */
 	uint64_t at;        /* wall clock when it was called, for people; 0: unknown */
+	bool verified;      /* what it asks about was looked at, as nobody answered */
 	bool open, held;    /* held: decided to be merged, and something was in the way */
 	struct commit commit; /* decided: the tape has it */
 	double retry, pause; /* when to try again, after how long */
 	double told;         /* when it was told last what is in the way */
-	double bad;          /* since when files it needs are not what was published; 0: they are */
 	struct slot *slot;  /* (slots), by number of learner */
 	size_t slots;
+};
+
+/* A newest version that is not there, or damaged. */
+struct loss {
+	bool told;
+	double since; /* 0: it is as it was published, as far as is known */
+	double retry; /* when it is tried again to make it */
 };
 
 struct syncer {
@@ -57,11 +64,12 @@ struct syncer {
 	struct policy *policy;
 	struct call **call;  /* (calls) in order of round */
 	size_t calls;
+	struct loss *loss;   /* (fragments) */
 	uint64_t rounds;     /* highest that was called */
 	uint64_t ckpt;       /* step of the last checkpoint */
 	double began;        /* of this epoch */
 	double merged;       /* when the last merge was published */
-	double head_due, check_due, manifest_due; /* times */
+	double head_due, check_due, manifest_due, mend_due; /* times */
 	bool dirty;          /* head has changed */
 	bool did;            /* something was called or merged */
 	uint64_t serial;     /* the highest of a manifest that the tape tells of */
@@ -104,6 +112,14 @@ int listen_hear(struct syncer *s, unsigned learner) ERR_MUST;
 int listen_all(struct syncer *s) ERR_MUST;
 /* Who is revoked stops counting at once. */
 int listen_drop_revoked(struct syncer *s) ERR_MUST;
+
+/* ---- mend ---- */
+
+/* Now and then: newest versions that are not there, or that nobody answers for, are made again from their
+ * answers, the same to the byte; what can't be is told. */
+int mend_all(struct syncer *s) ERR_MUST;
+/* The same for one fragment, now, if its newest version is not what was published: 1 when it is again. */
+int mend_fragment(struct syncer *s, unsigned p) ERR_MUST;
 
 /* ---- perform ---- */
 

@@ -110,48 +110,88 @@ spoilt() {
 
 # ---- fragments, momentum, and the rest ----
 
-# while_still COMMAND...: with the syncer held, after the learners have taken what it has published; who lacks the
-# newest version can't answer for it, and then the syncer has nothing to merge and to miss.
+# while_still NAME COMMAND...: with that one held.
 while_still() {
-	kill -STOP "${pids[sync]}"
-	sleep 0.7
-	"$@"
-	kill -CONT "${pids[sync]}"
+	kill -STOP "${pids[$1]}"
+	"${@:2}"
+	kill -CONT "${pids[$1]}"
 }
-
-@test "fragments that are moved away for a while: the syncer says so, the others go on, and so does it when they are back" {
-	small_run run --lease 20s
+# A run of which all versions are out, and a learner that lies still: it has no more steps to be called for.
+five_merges_and_still() {
+	small_run run "$@"
 	sync_run
 	learn a
 	more_merges 5
-	while_still mv run/global/f003 away
-	until_true grep -qE 'global/f003/[0-9]+\.frag: .*: round [0-9]+ waits' sync.log
-	until_true eval 'dl-show --why run | grep -q "global/f003/[0-9]*.frag is not there: bring it back"'
-	local have
-	have=$(tape_count ' publish .*fragment=f001 ')
-	until_true tape_has $((have + 2)) ' publish .*fragment=f001 '
-	rm -rf run/global/f003
-	mv away run/global/f003
-	have=$(tape_count ' publish .*fragment=f003 ')
-	until_true tape_has $((have + 2)) ' publish .*fragment=f003 '
+	kill -STOP "${pids[a]}"
+	sleep 1 # what is called for and answered is merged
+}
+
+@test "a newest version that is lost, with its momentum, is made again, the same to the byte, and the run goes on" {
+	five_merges_and_still
+	local version have
+	version=$(newest run/global/f002)
+	cp "run/global/f002/$version" kept
+	rm "run/syncer/outer/f002/${version%.frag}.outer" "run/global/f002/$version"
+	until_true grep -q "^dl-sync: global/f002/$version: not there: it was made again from its answers, the same\$" sync.log
+	expect_same kept "run/global/f002/$version"
+	kill -CONT "${pids[a]}"
+	have=$(tape_count ' publish .*fragment=f002 ')
+	until_true tape_has $((have + 2)) ' publish .*fragment=f002 '
+	! tape_has ' merge .* prior=none ' || complain "its momentum is lost"
 	kill -TERM "${pids[sync]}" "${pids[a]}"
 	ended sync a
 	expect_sound run
 }
 
-@test "fragments that are gone for good end the syncer, status 3, with what to do" {
-	small_run run --lease 1s
+@test "a newest version that is lost between two passes of cron is made again by the next one" {
+	cp -r "$BATS_FILE_TMPDIR/ready" run
+	local version
+	version=$(newest run/global/f001)
+	cp "run/global/f001/$version" kept
+	rm "run/global/f001/$version"
+	run --separate-stderr dl-sync -r run --once
+	expect_stderr_like "^dl-sync: global/f001/$version: not there: it was made again from its answers, the same"
+	expect_same kept "run/global/f001/$version"
+	expect_sound run
+}
+
+@test "fragments that are moved away for a while: the syncer says so once, the others go on, and so does it when they are back" {
+	small_run run --lease 60s
 	sync_run
 	learn a
 	more_merges 5
-	while_still rm -r run/global/f003
-	ends sync 3
-	tail -n 1 sync.log | grep -qE '^dl-sync: global/f003/[0-9]+\.frag: .* can.t be merged: bring back what was published, and' ||
-		complain "$(tail -n 3 sync.log)"
+	while_still sync mv run/global/f003 away
+	until_true grep -qE "^dl-sync: global/f003/[0-9]+\.frag: not there, and it can't be made again \(.*not there\): f003 stands still: bring it back" sync.log
+	local have
+	have=$(tape_count ' publish .*fragment=f001 ')
+	until_true tape_has $((have + 2)) ' publish .*fragment=f001 '
+	until_true eval 'dl-show --why run | grep -q "global/f003/[0-9]*.frag is not there: bring it back"'
+	rm -rf run/global/f003
+	mv away run/global/f003
+	until_true grep -qE '^dl-sync: global/f003/[0-9]+\.frag: is there again, as it was published' sync.log
+	have=$(tape_count ' publish .*fragment=f003 ')
+	until_true tape_has $((have + 2)) ' publish .*fragment=f003 '
+	[ "$(grep -c 'f003/.*not there' sync.log)" -eq 1 ] || complain "$(grep f003/ sync.log)"
+	kill -TERM "${pids[sync]}" "${pids[a]}"
+	ended sync a
+	expect_sound run
 }
 
-@test "a fragment with a wrong bit is not merged into" {
-	small_run run --lease 1s
+@test "fragments that are gone for good end the syncer, status 3, with what to type" {
+	small_run run --lease 1s --checkpoint-every 10
+	sync_run
+	learn a
+	more_merges 5
+	while_still sync rm -r run/global/f003
+	ends sync 3
+	tail -n 1 sync.log >last
+	grep -qE "^dl-sync: global/f003/[0-9]+\.frag: not there, and it can't be made again \(.*\): bring it back and start the syncer again, or begin a new run from the last checkpoint: dl-init -r NEW ckpt/[0-9]+\.ckpt\$" last ||
+		complain "$(cat last)"
+	dl-init -r new "run/$(sed 's/.* //' last)"
+}
+
+@test "a fragment with a wrong bit is made again before it is merged into" {
+	small_run run
 	sync_run
 	learn a
 	more_merges 5
@@ -159,12 +199,19 @@ while_still() {
 	flip_newest() { # each of them, until one is merged into
 		local now
 		now=$(newest run/global/f002)
-		[ "$now" = "$last" ] || middle_flipped "run/global/f002/$now"
-		last=$now
-		grep -qE 'global/f002/[0-9]+\.frag: .*: round [0-9]+ waits' sync.log
+		if [ "$now" != "$last" ]; then
+			[ -z "$last" ] || cp kept "run/global/f002/$last" # what the newest comes from is whole
+			cp "run/global/f002/$now" kept
+			middle_flipped "run/global/f002/$now"
+			last=$now
+		fi
+		grep -qE 'global/f002/[0-9]+\.frag: .*: it was made again from its answers' sync.log
 	}
 	until_true flip_newest
-	ends sync 3
+	more_merges 4
+	kill -TERM "${pids[sync]}" "${pids[a]}"
+	ended sync a
+	expect_sound run
 }
 
 @test "momentum that is damaged or lost starts from zero, and the replay knows" {
