@@ -22,7 +22,9 @@ setup_file() {
 }
 setup() {
 	command -v mpirun >/dev/null || skip "no mpirun"
-	# Open MPI does not like root, few processors, or being stopped while it starts.
+	# Open MPI does not like root, few processors, or being stopped while it starts; a busy machine wants more than the
+	# second that it gives them to save.
+	export OMPI_MCA_odls_base_sigkill_timeout=5
 	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 	ldd "$DL_BIN/dl-learn" | grep -q libmpi || skip "built without MPI"
 	cd "$BATS_TEST_TMPDIR" || return
