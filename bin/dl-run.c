@@ -565,7 +565,7 @@ static int run(struct work *w)
 	if (rc == 0)
 		rc = enter(w);
 	if (rc == 0)
-		rc = dataset_make(w->corpus, (unsigned)o.learners, w->key_path, &w->trust);
+		rc = dataset_make(w->corpus, &w->view->manifest.model, (unsigned)o.learners, w->key_path, &w->trust);
 	if (rc == 0)
 		rc = view_read(w->view);
 	if (rc == 0 && (o.print || !view_over(w->view)))

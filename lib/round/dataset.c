@@ -22,6 +22,7 @@
 #define BLOCKS 400      /* there should be so many to be dealt out */
 #define PORTION 16384   /* tokens compared at a time */
 #define WORDS 24
+#define BYTES 256       /* ids of text */
 
 /* Verses without their places. */
 static const char *const print_bible[] = { "bible", "-f", "gen1:1-rev22:21", NULL };
@@ -120,9 +121,13 @@ static int pack_text(const char *corpus, const char *key)
 struct ids {
 	char vocab[32], bytes[32], vocabulary[VOCAB_DIGEST];
 };
+static bool is_bytes(const struct shard_info *info)
+{
+	return info->vocab <= BYTES && !info->vocabulary[0];
+}
 static void add_ids(struct words *w, struct ids *ids, const struct shard_info *info)
 {
-	if (info->vocab <= 256 && !info->vocabulary[0]) /* bytes */
+	if (is_bytes(info))
 		return;
 	snprintf(ids->vocab, sizeof ids->vocab, "%" PRIu32, info->vocab);
 	snprintf(ids->bytes, sizeof ids->bytes, "%" PRIu64, info->bytes);
@@ -172,6 +177,31 @@ static int pack_shard(const char *corpus, const char *key, const struct trust *t
 	return tool_pipe(all, 2, -1, -1);
 }
 
+/* Text is a token for each byte. */
+static int check_text(const char *corpus, const struct model_conf *m)
+{
+	if (m->vocab == BYTES && !m->vocabulary[0])
+		return 0;
+	return err_set(ERR_USAGE, "%s: is text, a token for each byte, and the model has a vocabulary of %" PRIu32
+		": give a shard of its ids (dl-data --ids, dl-sentencepiece(7)) as --corpus NAME.tok",
+		corpus ? fd_name(corpus) : "the default corpus", m->vocab);
+}
+
+/* Ids that the model does not know are found before the run keeps them. */
+static int check_ids(const char *corpus, const struct model_conf *m, const struct trust *trust)
+{
+	struct shard *s;
+	int rc;
+
+	if (!corpus || !is_shard(corpus))
+		return check_text(corpus, m);
+	if ((rc = shard_open(&s, corpus, trust)) < 0)
+		return rc;
+	rc = shard_want_vocab(s, m->vocab, m->vocabulary);
+	shard_close(s);
+	return rc < 0 ? err_at(ERR_USAGE, "--corpus %s", corpus) : 0;
+}
+
 static int pack(const char *corpus, const char *key, const struct trust *trust)
 {
 	if (!corpus)
@@ -197,7 +227,7 @@ static int compare_text(struct shard *s, const char *corpus)
 
 	if (rc < 0)
 		return rc;
-	if (shard_info(s)->vocab != 256)
+	if (shard_info(s)->vocab != BYTES || shard_info(s)->vocabulary[0])
 		rc = other(corpus);
 	while (rc == 0) {
 		size_t n = left < PORTION ? (size_t)left : PORTION;
@@ -218,6 +248,13 @@ static int compare_text(struct shard *s, const char *corpus)
 	return rc;
 }
 
+/* Of the run's shard and of one that it may have been made from. */
+static bool same_ids(const struct shard_info *ours, const struct shard_info *theirs)
+{
+	return ours->vocab == (is_bytes(theirs) ? BYTES : theirs->vocab) &&
+		strcmp(ours->vocabulary, theirs->vocabulary) == 0;
+}
+
 static int compare_shard(struct shard *s, const char *corpus, const struct trust *trust)
 {
 	uint64_t left = shard_info(s)->tokens;
@@ -227,8 +264,7 @@ static int compare_shard(struct shard *s, const char *corpus, const struct trust
 
 	if (rc < 0)
 		return rc;
-	if (shard_info(t)->tokens != left || (shard_info(t)->vocab > 256 ? shard_info(t)->vocab : 256) !=
-	    shard_info(s)->vocab)
+	if (shard_info(t)->tokens != left || !same_ids(shard_info(s), shard_info(t)))
 		rc = other(corpus);
 	for (uint64_t at = 0, n; rc == 0 && left > 0; at += n, left -= n) {
 		n = left < PORTION ? left : PORTION;
@@ -300,16 +336,17 @@ static int split(unsigned learners, const char *key, const struct trust *trust)
 	return tool_pipe(all, 2, -1, -1);
 }
 
-int dataset_make(const char *corpus, unsigned learners, const char *key, const struct trust *trust)
+int dataset_make(const char *corpus, const struct model_conf *m, unsigned learners, const char *key,
+	const struct trust *trust)
 {
 	int rc = dir_make(DIRECTORY, 0777);
 
 	if (rc < 0)
 		return rc;
-	if (access(WHOLE, F_OK) < 0)
+	if (access(WHOLE, F_OK) == 0)
+		rc = corpus ? compare(corpus, trust) : 0;
+	else if ((rc = check_ids(corpus, m, trust)) == 0)
 		rc = pack(corpus, key, trust);
-	else if (corpus)
-		rc = compare(corpus, trust);
 	if (rc == 0 && !is_split(learners))
 		rc = split(learners, key, trust);
 	return rc;

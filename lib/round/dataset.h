@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "form/trust.h"
+#include "math/model_conf.h"
 
 #define DATASET_PATH 64
 
@@ -24,11 +25,12 @@
 int dataset_check(const char *corpus) ERR_MUST;
 /*
  * Makes what is missing. corpus: a file of text or a shard (named *.tok), "-" for standard input, NULL for
- * the default one: what bible(1) prints. When the corpus is there, a file that is another one is ERR_USAGE.
- * `key` is passed to dl-data, NULL for none.
+ * the default one: what bible(1) prints. When the corpus is there, a file that is another one is ERR_USAGE; so is
+ * one whose ids are not those of the model, and then nothing of it is kept. `key` is passed to dl-data, NULL for
+ * none.
  */
-int dataset_make(const char *corpus, unsigned learners, const char *key, const struct trust *trust)
-	ERR_MUST;
+int dataset_make(const char *corpus, const struct model_conf *m, unsigned learners, const char *key,
+	const struct trust *trust) ERR_MUST;
 char *dataset_part(char to[DATASET_PATH], unsigned learners, unsigned learner);
 char *dataset_valid(char to[DATASET_PATH], unsigned learners);
 

@@ -316,6 +316,29 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 	expect_stdout_like 'vocab +300'
 }
 
+@test "a corpus whose ids are not the model's is refused before the run keeps it, in one line" {
+	printf '%s\n' 'd_model 16' 'layers 1' 'heads 2' 'ff 32' 'context 16' 'batch 2' >bare.conf
+	cp "$repo/tests/fuzz/seeds/vocab/bpe" m.model # 12 pieces
+	awk 'BEGIN { for (i = 0; i < 40000; i++) print i * i % 9 }' >ids
+	dl-data --ids --tokenizer m.model -o m ids
+	dl-data --ids --tokenizer "$repo/tests/fuzz/seeds/vocab/unigram" -o n ids
+	dl-init -c bare.conf --tokenizer m.model >m.ckpt
+	dl-init -r run -P 2 --target-steps 4 m.ckpt
+	seq 1000 >text.txt
+	run -2 --separate-stderr in_time dl-run -m 2 --corpus text.txt run
+	expect_stderr_line '^dl-run: .*text\.txt: is text, a token for each byte, and the model has a vocabulary of 12: give a shard of its ids '
+	run -2 --separate-stderr in_time dl-run -m 2 --corpus n.tok run
+	expect_stderr_line '^dl-run: --corpus .*n\.tok: made with another vocabulary than the model: [0-9a-f]{16}, '
+	[ -z "$(ls run/data)" ] || complain "$(ls run/data)"
+	for _ in once again; do
+		plan syncer 'exit 2'
+		run -2 --separate-stderr in_time "$BATS_FILE_TMPDIR/stubs/dl-run" -m 2 --corpus m.tok run
+		expect_stderr_like 'no syncer'
+	done
+	run -2 --separate-stderr in_time dl-run -m 2 --corpus n.tok run
+	expect_stderr_line 'the run has another one, in data/corpus\.tok$'
+}
+
 @test "on a terminal one line tells the progress" {
 	command -v script >/dev/null || skip "no script"
 	run -0 script -qec "$(declare -f run_small); run_small" /dev/null </dev/null
