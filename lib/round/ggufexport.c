@@ -10,10 +10,12 @@
 #include "form/gguf.h"
 #include "form/gguf_vocab.h"
 #include "form/vocab.h"
+#include "io/atomic.h"
 #include "io/fd.h"
 #include "io/output.h"
 #include "io/wake.h"
 #include "round/checkpoint.h"
+#include "round/hfset.h"
 
 #define BYTES 256
 
@@ -26,6 +28,7 @@ struct target {
 
 struct job {
 	const struct export *x;
+	const char *to; /* what is written, for messages */
 	enum gguf_type type;
 	struct checkpoint ckpt;
 	const struct tensors *table; /* of the checkpoint */
@@ -44,7 +47,7 @@ static int blame(const struct job *j, int rc)
 {
 	if (rc == ERR_DATA)
 		return err_at(rc, "%s", frame_name(j->x->from));
-	return rc < 0 ? err_at(rc, "%s", output_name(j->x->out)) : 0;
+	return rc < 0 ? err_at(rc, "%s", j->to) : 0;
 }
 
 /* ---- keys ---- */
@@ -425,11 +428,12 @@ static int through_file(struct job *j, int out)
 
 	if (rc < 0)
 		return rc;
+	j->to = "temporary file (TMPDIR)";
 	rc = write_all(j, fd);
 	if (rc == 0 && lseek(fd, 0, SEEK_SET) < 0)
-		rc = err_sys("temporary file");
-	if (rc == 0)
-		rc = blame(j, fd_copy(fd, out));
+		rc = err_sys("%s", j->to);
+	if (rc == 0 && (rc = fd_copy(fd, out)) < 0)
+		rc = err_at(rc, "%s", output_name(j->x->out));
 	close(fd);
 	return rc;
 }
@@ -455,10 +459,25 @@ static enum gguf_type lossless(const struct tensors *ts)
 	return GGUF_BF16;
 }
 
+/* Is the vocabulary what the output would replace? */
+static int check_tokenizer(const struct export *x)
+{
+	char *inside = NULL;
+	int rc = hfset_join(&inside, x->tokenizer, "tokenizer.model");
+
+	if (rc == 0 && (atomic_same(x->tokenizer, x->out) || atomic_same(inside, x->out)))
+		rc = err_set(ERR_USAGE, "%s: is an input, which the output would replace", x->out);
+	free(inside);
+	return rc;
+}
+
 static int check_options(struct job *j)
 {
 	const struct export *x = j->x;
+	int rc = x->tokenizer && strcmp(x->out, "-") != 0 ? check_tokenizer(x) : 0;
 
+	if (rc < 0)
+		return rc;
 	j->type = lossless(j->table);
 	if (x->check)
 		return err_set(ERR_USAGE, "option --check: there is no reader of gguf files to run the model with");
@@ -469,7 +488,7 @@ static int check_options(struct job *j)
 
 int ggufexport(const struct export *x)
 {
-	struct job j = { .x = x, .table = &frame_header(x->from)->tensors };
+	struct job j = { .x = x, .to = output_name(x->out), .table = &frame_header(x->from)->tensors };
 	int rc = check_options(&j);
 
 	if (rc == 0)

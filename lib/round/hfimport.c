@@ -211,7 +211,7 @@ static int check_sides(void *ctx, int fd)
 		rc = err_set(ERR_DATA, "--check: the model says something else after the import: loss %.9g, not %.9g",
 			ours.loss, theirs.loss);
 	if (rc == 0)
-		say_note(w->x->say, "checked: a loss of %.6f on both sides, and the same logits", ours.loss);
+		say_note(w->x->say, "checked: a loss of %.6f on tokens at random on both sides, and the same logits", ours.loss);
 	probe_release(&theirs);
 	probe_release(&ours);
 	return rc;
@@ -231,18 +231,31 @@ static int at_tensor(void *ctx, int code, size_t t)
 	return err_at(code, "%s: tensor '%s'", hfset_path(&w->set, t), w->header.tensors.v[t].name);
 }
 
+/* Whatever of the input says more than weights: the output must be none of it. */
+static int check_replaced(const struct work *w)
+{
+	static const char *const names[] = { CONFIG, TOKENIZER, HFSET_INDEX };
+	const char *out = w->x->out;
+	bool same = hfset_has(&w->set, out) || (w->x->conf && atomic_same(w->x->conf, out));
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0] && rc == 0 && !same; i++) {
+		char *path = NULL;
+
+		rc = hfset_join(&path, w->x->in, names[i]);
+		same = rc == 0 && atomic_same(path, out);
+		free(path);
+	}
+	return same ? err_set(ERR_USAGE, "%s: is an input, which the output would replace", out) : rc;
+}
+
 static int check_output(const struct work *w)
 {
-	const char *out = w->x->out;
-	char *config = NULL;
-	int rc = hfset_join(&config, w->x->in, CONFIG);
+	const bool file = w->x->out && strcmp(w->x->out, "-") != 0;
 
-	if (rc == 0 && out && strcmp(out, "-") != 0 && (hfset_has(&w->set, out) || atomic_same(config, out)))
-		rc = err_set(ERR_USAGE, "%s: is an input, which the output would replace", out);
-	if (rc == 0 && w->x->check && (!out || strcmp(out, "-") == 0))
-		rc = err_set(ERR_USAGE, "option --check: " TO_A_FILE);
-	free(config);
-	return rc;
+	if (w->x->check && !file)
+		return err_set(ERR_USAGE, "option --check: " TO_A_FILE);
+	return file ? check_replaced(w) : 0;
 }
 
 static int seal_set(struct work *w)

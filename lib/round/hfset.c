@@ -92,6 +92,7 @@ struct claim { /* of the index: this tensor is in that file */
 struct claims {
 	struct claim *v;
 	size_t n, cap;
+	bool seen; /* the key weight_map */
 };
 
 static bool is_file_name(const char *name)
@@ -133,8 +134,9 @@ static int take_index(void *ctx, const char *key, const struct jsondoc *value)
 
 	if (strcmp(key, "weight_map") != 0)
 		return 0;
-	if (c->n > 0)
+	if (c->seen)
 		return err_set(ERR_DATA, "weight_map is there twice");
+	c->seen = true;
 	if (!jsondoc_is_object(value))
 		return err_set(ERR_DATA, "weight_map is not an object");
 	return jsondoc_each(value, take_claim, c);

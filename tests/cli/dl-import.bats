@@ -121,7 +121,7 @@ about() {
 
 @test "--check runs the model from both sides" {
 	run -0 --separate-stderr dl-import -f hf -v --check -o a.ckpt moe.hf
-	expect_stderr_like 'dl-import: checked: a loss of [0-9.]+ on both sides, and the same logits'
+	expect_stderr_like 'dl-import: checked: a loss of [0-9.]+ on tokens at random on both sides, and the same logits'
 	run -2 --separate-stderr dl-import -f hf --check moe.hf
 	expect_stderr_line '^dl-import: option --check: the checkpoint must go to a file \(-o\) to be read again$'
 	expect_stdout ""
@@ -183,6 +183,8 @@ model.safetensors.index.json" ]
 	cp -r tiny.hf bad
 	sed -i 's/"model.norm.weight"/"model.embed_tokens.weight"/' bad/model.safetensors.index.json
 	refused bad 'bad/model.safetensors.index.json: not JSON as it should be: .*duplicate object key'
+	echo '{"weight_map":{},"weight_map":{"a":"b.safetensors"}}' >bad/model.safetensors.index.json
+	refused bad 'bad/model.safetensors.index.json: weight_map is there twice$'
 	echo '{"weight_map":{}}' >bad/model.safetensors.index.json
 	refused bad 'bad/model.safetensors.index.json: no weight_map, or an empty one$'
 	echo '{"weight_map":7}' >bad/model.safetensors.index.json
@@ -366,10 +368,22 @@ model.safetensors.index.json" ]
 }
 
 @test "the output is no input" {
-	for name in config.json model.safetensors; do
-		run -2 --separate-stderr dl-import -f hf -o dense.hf/$name dense.hf
-		expect_stderr_line "^dl-import: dense.hf/$name: is an input, which the output would replace$"
+	sharded
+	cp "$repo/tests/fuzz/seeds/vocab/bpe" tiny.hf/tokenizer.model
+	echo 'lr 1e-4' >train.conf
+	ln -s dense.hf soft.hf
+	ln dense.hf/config.json hard.json
+	ln -s dense.hf/model.safetensors soft.st
+	cp -r . "$BATS_TEST_TMPDIR-kept"
+	for name in dense.hf/{config.json,model.safetensors} soft.hf/config.json hard.json soft.st train.conf; do
+		run -2 --separate-stderr dl-import -f hf -c train.conf -o "$name" dense.hf
+		expect_stderr_line "^dl-import: $name: is an input, which the output would replace$"
 	done
+	for name in tokenizer.model model.safetensors.index.json model-00002-of-00004.safetensors; do
+		run -2 --separate-stderr dl-import -f hf -o tiny.hf/$name tiny.hf
+		expect_stderr_line "^dl-import: tiny.hf/$name: is an input, which the output would replace$"
+	done
+	diff -r -x 'separate-stderr*' . "$BATS_TEST_TMPDIR-kept"
 	run -2 --separate-stderr sh -c 'dl-import -f hf dense.hf 1<>dense.hf/model.safetensors'
 	run -2 --separate-stderr dl-import -f safetensors -o dense.hf/model.safetensors dense.hf/model.safetensors
 	expect_stderr_line 'is the input, which the output would replace$'

@@ -167,6 +167,21 @@ tensor blk.1.ffn_gate_exps.weight f16 3x32x16
 	expect_stdout_like 'key tokenizer.ggml.add_bos_token false'
 }
 
+@test "-f gguf: the output is not the vocabulary" {
+	mkdir theirs
+	cp "$repo/tests/fuzz/seeds/vocab/bpe" theirs/tokenizer.model
+	dl-init -c <(gguf_conf) --tokenizer theirs >bpe.ckpt
+	ln -s theirs/tokenizer.model soft
+	ln theirs/tokenizer.model hard
+	for name in theirs/tokenizer.model soft hard; do
+		for from in theirs theirs/tokenizer.model; do
+			run -2 --separate-stderr dl-export -f gguf --tokenizer $from -o $name bpe.ckpt
+			expect_stderr_line "^dl-export: $name: is an input, which the output would replace$"
+		done
+	done
+	expect_same "$repo/tests/fuzz/seeds/vocab/bpe" theirs/tokenizer.model
+}
+
 # forge VALUES: a checkpoint whose embedding (4x8) begins with these.
 forge() {
 	printf '%s\n' 'd_model 8' 'layers 1' 'heads 2' 'ff 32' 'vocab 4' >forged.conf
@@ -220,4 +235,8 @@ forge() {
 		sh "$PWD/g0.ckpt"
 	expect_stdout ""
 	expect_stderr_line '^dl-export: out: write: No space left on device$'
+	run -1 --separate-stderr small_disk 16k sh -c 'TMPDIR=$PWD dl-export -q -f gguf -o - "$1"; s=$?; ls -A; exit $s' \
+		sh "$PWD/g0.ckpt"
+	expect_stdout ""
+	expect_stderr_line '^dl-export: temporary file \(TMPDIR\): write: No space left on device$'
 }
