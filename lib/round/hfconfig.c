@@ -81,25 +81,37 @@ static int must_be_silu(const struct jsondoc *doc, const char *key, const struct
 	return text && strcmp(text, "silu") == 0 ? 0 : refuse(key, value, "the activation must be silu");
 }
 
-/* {"rope_type": "default"} scales nothing; older files say "type". */
-static int must_not_scale(const struct jsondoc *doc, const char *key, const struct jsondoc *value)
-{
-	const struct jsondoc *type = find(value, "rope_type") ? find(value, "rope_type") : find(value, "type");
-	const char *text = jsondoc_text(type);
-	const bool plain = text ? strcmp(text, "default") == 0 : !type && strcmp(key, "rope_parameters") == 0;
-
-	(void)doc;
-	if (jsondoc_is_object(value) && plain)
-		return 0;
-	return refuse(key, value, "rotary embeddings that are scaled cannot be expressed");
-}
-
 static int must_be_one(const struct jsondoc *doc, const char *key, const struct jsondoc *value)
 {
 	double x = 0;
 
 	(void)doc;
 	return jsondoc_f64(value, &x) && x == 1 ? 0 : refuse(key, value, "rotary embeddings must turn all of a head");
+}
+
+/* Newer files have more than the scale in it: how much of a head is turned, and kinds of layers apart. */
+static int take_rotary(void *doc, const char *key, const struct jsondoc *value)
+{
+	if (jsondoc_is_object(value))
+		return refuse(key, value, "every layer must have the same rotary embedding");
+	if (strcmp(key, "partial_rotary_factor") == 0 && !jsondoc_is_null(value))
+		return must_be_one(doc, key, value);
+	return 0;
+}
+
+/* {"rope_type": "default"} scales nothing; older files say "type". */
+static int must_not_scale(const struct jsondoc *doc, const char *key, const struct jsondoc *value)
+{
+	const struct jsondoc *type = find(value, "rope_type") ? find(value, "rope_type") : find(value, "type");
+	const char *text = jsondoc_text(type);
+	const bool plain = text ? strcmp(text, "default") == 0 : !type && strcmp(key, "rope_parameters") == 0;
+	int rc;
+
+	(void)doc;
+	if (!jsondoc_is_object(value) || !plain)
+		return refuse(key, value, "rotary embeddings that are scaled cannot be expressed");
+	rc = jsondoc_each(value, take_rotary, NULL);
+	return rc < 0 ? err_at(rc, "%s", key) : 0;
 }
 
 static int must_not_slide(const struct jsondoc *doc, const char *key, const struct jsondoc *value)

@@ -83,7 +83,9 @@ static void test_all_keys(void)
 static void test_what_is_not_in_force(void)
 {
 	static const char *const good[] = { "\"rope_scaling\":null", "\"rope_scaling\":{\"rope_type\":\"default\"}",
-		"\"rope_scaling\":{\"type\":\"default\"}", "\"sliding_window\":null", "\"sliding_window\":512",
+		"\"rope_scaling\":{\"type\":\"default\"}",
+		"\"rope_parameters\":{\"rope_type\":\"default\",\"partial_rotary_factor\":1.0}",
+		"\"sliding_window\":null", "\"sliding_window\":512",
 		"\"sliding_window\":64,\"use_sliding_window\":false", "\"attention_bias\":false", "\"mlp_bias\":null",
 		"\"partial_rotary_factor\":1.0", "\"hidden_act\":\"silu\"", "\"attention_dropout\":0.1",
 		"\"quantization_config\":null", "\"layer_types\":[\"full_attention\"]", "\"pretraining_tp\":2" };
@@ -101,6 +103,10 @@ static void test_refused_by_name(void)
 		{ "\"rope_scaling\":{\"factor\":2.0}", "rope_scaling" },
 		{ "\"rope_scaling\":2", "rope_scaling 2" },
 		{ "\"rope_parameters\":{\"rope_type\":\"yarn\"}", "rope_parameters" },
+		{ "\"rope_parameters\":{\"rope_theta\":1e4,\"partial_rotary_factor\":0.5}",
+		  "rope_parameters: partial_rotary_factor 0.5" },
+		{ "\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"llama3\"}}",
+		  "rope_parameters: full_attention {" },
 		{ "\"sliding_window\":64", "sliding_window 64" },
 		{ "\"sliding_window\":\"x\"", "sliding_window" },
 		{ "\"attention_bias\":true", "attention_bias true" },
