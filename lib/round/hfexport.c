@@ -370,7 +370,8 @@ static int compare(const struct work *w, const struct probe *ours, const struct 
 	if (is_lossless(w) && !probe_same(ours, theirs))
 		return err_set(ERR_DATA, "--check: the model says something else after the export: loss %.9g, not %.9g",
 			theirs->loss, ours->loss);
-	say_note(w->x->say, "checked: losses of %.6f here and %.6f there, logits up to %.2g of the largest apart",
+	say_note(w->x->say, "checked: on tokens at random losses of %.6f here and %.6f there, logits up to %.2g "
+		"of the largest apart",
 		ours->loss, theirs->loss, difference);
 	return 0;
 }

@@ -219,9 +219,9 @@ tokenizer.model" ]
 
 @test "--check: the same bit for bit, or how far rounding has moved it" {
 	run -0 --separate-stderr dl-export -v -f hf --check -o a g0.ckpt
-	expect_stderr_like 'checked: losses of ([0-9.]+) here and \1 there, logits up to 0 of the largest apart'
+	expect_stderr_like 'checked: on tokens at random losses of ([0-9.]+) here and \1 there, logits up to 0 of the largest apart'
 	run -0 --separate-stderr dl-export -v -f hf --check --dtype bf16 -o b moe.ckpt
-	expect_stderr_like 'checked: losses of [0-9.]+ here and [0-9.]+ there, logits up to [0-9.e-]+ of the largest apart'
+	expect_stderr_like 'checked: on tokens at random losses of [0-9.]+ here and [0-9.]+ there, logits up to [0-9.e-]+ of the largest apart'
 	run -2 --separate-stderr sh -c 'cat g0.ckpt | dl-export -f hf --check -o c'
 	expect_stderr_line '^dl-export: option --check: the checkpoint must come from a file, to be read again$'
 	run -2 --separate-stderr dl-export -f safetensors --check -o c g0.ckpt

@@ -127,19 +127,6 @@ in_german() {
 	each in_german
 }
 
-# The shell lines of the EXAMPLES of a manual page, in order.
-examples() {
-	awk '
-		/^\.Sh/ { inside = $2 == "EXAMPLES" }
-		inside && /^\.Bd -literal/ { block = 1; next }
-		/^\.Ed/ { block = 0 }
-		block {
-			gsub(/\\&/, ""); gsub(/\\\(aq/, "\047"); gsub(/\\\(dq/, "\""); gsub(/\\\(ha/, "^")
-			gsub(/\\\(ti/, "~"); gsub(/\\-/, "-"); gsub(/\\e/, "\\")
-			sub(/^\$ /, "")
-			print
-		}' "$1"
-}
 run_examples() {
 	local name directory
 	name=$(basename "$1")

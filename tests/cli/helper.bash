@@ -61,6 +61,20 @@ corpus() {
 	}' | head -c "$1"
 }
 
+# examples PAGE: the shell lines of the EXAMPLES of a manual page, in order.
+examples() {
+	awk '
+		/^\.Sh/ { inside = $2 == "EXAMPLES" }
+		inside && /^\.Bd -literal/ { block = 1; next }
+		/^\.Ed/ { block = 0 }
+		block {
+			gsub(/\\&/, ""); gsub(/\\\(aq/, "\047"); gsub(/\\\(dq/, "\""); gsub(/\\\(ha/, "^")
+			gsub(/\\\(ti/, "~"); gsub(/\\-/, "-"); gsub(/\\e/, "\\")
+			sub(/^\$ /, "")
+			print
+		}' "$1"
+}
+
 complain() {
 	printf '%s\n' "$@" "--- status: ${status-none}" "--- stdout:" "${output-}" "--- stderr:" \
 		"${stderr-}" >&2

@@ -28,9 +28,9 @@ llama() {
 	node "$repo/tests/llama/run.mjs" "$1.gguf" "${@:2}" >"$1.theirs"
 }
 
-# same_logprobs NAME CKPT VOCAB IDS LIMIT: no log-probability is further from dl-eval's.
+# same_logprobs NAME CKPT VOCAB IDS LIMIT [CONTEXT]: no log-probability is further from dl-eval's.
 same_logprobs() {
-	printf '%s\n' "$4" | dl-data --ids --vocab "$3" | dl-eval -d - -j 1 -T 63 --logprobs "$2" >"$1.ours"
+	printf '%s\n' "$4" | dl-data --ids --vocab "$3" | dl-eval -d - -j 1 -T "${6-63}" --logprobs "$2" >"$1.ours"
 	[ "$(wc -l <"$1.ours")" -eq "$(wc -w <<<"$4")" ]
 	grep ^logprob "$1.theirs" | awk -v limit="$5" '
 		NR == FNR { if (FNR > 1) { id[$1] = $2; value[$1] = $3; n++ }; next }
@@ -125,4 +125,31 @@ ids="72 101 108 108 111 32 119 195 182 114 108 100 10 0 255 128 65 66 67 32 32 9
 	same_logprobs stories stories.ckpt 512 "$tokens" 1e-4
 	[ "$(dl-eval --sample 40 --prompt 1 --temperature 0 -T 63 -j 1 stories.ckpt | cut -d' ' -f2-)" = \
 		"$(sed -n 's/^greedy //p' stories.theirs)" ]
+}
+
+# as_printed PAGE: its examples, in a directory of their own.
+as_printed() {
+	mkdir "$1"
+	cd "$1" || return
+	corpus 200000 >corpus.txt
+	examples "$repo/man/$1" >page.sh
+	sh -e page.sh
+}
+
+@test "dl-interchange(7) as printed ends in a file that llama.cpp runs" {
+	as_printed dl-interchange.7
+	llama tuned "$ids" 1 "In the beginning"
+	same_logprobs tuned run/ckpt/*.ckpt 256 "$ids" 5e-3
+	grep -x "tokens $(printf 'In the beginning' | to_ids)" tuned.theirs
+}
+
+@test "dl-sentencepiece(7) as printed ends in a file that llama.cpp runs, and reads text for" {
+	command -v spm_train >/dev/null || skip "no sentencepiece"
+	as_printed dl-sentencepiece.7
+	line="The old river carries a letter."
+	tokens=$(spm_encode --model=m.model --output_format=id --extra_options=bos <<<"$line")
+	llama tuned "$tokens" 1 "$line"
+	same_logprobs tuned run/ckpt/*.ckpt "$(wc -l <m.vocab)" "$tokens" 5e-3 32
+	[ "1 $(sed -n 's/^tokens //p' tuned.theirs)" = "$tokens" ] ||
+		complain "spm_encode: $tokens" "llama.cpp: $(grep ^tokens tuned.theirs)"
 }
