@@ -211,7 +211,8 @@ static int check_sides(void *ctx, int fd)
 		rc = err_set(ERR_DATA, "--check: the model says something else after the import: loss %.9g, not %.9g",
 			ours.loss, theirs.loss);
 	if (rc == 0)
-		say_note(w->x->say, "checked: a loss of %.6f on tokens at random on both sides, and the same logits", ours.loss);
+		say_note(w->x->say, "checked: a loss of %.6f on tokens at random on both sides, and the same logits",
+			ours.loss);
 	probe_release(&theirs);
 	probe_release(&ours);
 	return rc;
