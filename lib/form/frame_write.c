@@ -267,13 +267,14 @@ static int fill(struct frame_writer *w, const struct tensor *t, const struct sou
 		struct block *b = &w->filling->block[w->filling->n];
 		struct source rest = source_at(from, t, done);
 		size_t part = n - done;
+		bool begins = w->at.first % most == 0;
 
-		if (w->at.first % most == 0)
+		if (begins)
 			b->slice = (struct frame_slice){ w->at.tensor, w->at.first, .n = 0 };
 		b->p.kind = CHAIN_DATA;
 		if (part > most - b->slice.n)
 			part = most - b->slice.n;
-		if (part == most)
+		if (begins && (part == most || part == t->count - w->at.first))
 			borrow(b, &rest, part);
 		else
 			copy_in(b, t, &rest, part);
