@@ -104,6 +104,8 @@ static int open_buffers(struct courier *c, const struct tensors *layout)
 		return rc;
 	if ((rc = beat_init(&c->mine, n)) < 0)
 		return rc;
+	if ((rc = frame_scratch_new(&c->frames)) < 0)
+		return rc;
 	new_nonce(c->mine.nonce);
 	sign_beat(c, &c->mine);
 	sign_beat(c, &c->desk.state.books);
@@ -161,6 +163,7 @@ void courier_close(struct courier *c)
 	buf_release(&c->head);
 	buf_release(&c->beat);
 	buf_release(&c->scratch);
+	frame_scratch_free(c->frames);
 	free(c->not_before);
 	free(c->tidied);
 	free(c->tidied_version);

@@ -27,6 +27,7 @@ struct courier {
 
 	/* the rest is the courier's alone */
 	struct buf head, beat, scratch; /* bytes last read, and last written; for reading */
+	struct frame_scratch *frames; /* for reading versions */
 	struct beat mine;
 	struct courier_work work;
 	bool superseded;
