@@ -31,6 +31,7 @@ struct play {
 	struct cohort cohort;
 	struct adoptions *adoptions;
 	struct versions versions;
+	uint64_t *called;    /* (P) the version that the last round of a fragment began from */
 	struct versions_answer *answer; /* (learners) */
 	struct lockstep lockstep;
 	uint64_t step;       /* lockstep: global */
@@ -89,7 +90,9 @@ static int open_rounds(struct play *p, struct shard **shard)
 	p->versions.slice = conf.encoding == ENC_F32R ? FRAME_ELEMS_PAIR : FRAME_ELEMS;
 	p->versions.outer.rule = p->conf.rule;
 	p->versions.outer.outer = p->conf.outer;
-	if (!(p->answer = calloc(p->head.learners, sizeof *p->answer)))
+	p->answer = calloc(p->head.learners, sizeof *p->answer);
+	p->called = calloc(p->head.fragments, sizeof *p->called);
+	if (!p->answer || !p->called)
 		return err_nomem();
 	return cohort_open(&p->cohort, &conf, shard, p->name, p->head.learners, p->pool);
 }
@@ -149,6 +152,7 @@ void play_close(struct play *p)
 		free(p->name[i]);
 	free(p->name);
 	free(p->answer);
+	free(p->called);
 	free(p->left);
 	free(p);
 }
@@ -276,12 +280,13 @@ static int step(struct play *p, const struct trace_event *e)
 
 /* ---- rounds ---- */
 
+/* It may be late: its round is over, and another version the newest, which the learner has not heard of. */
 static int answer(struct play *p, unsigned learner, unsigned fragment, uint64_t round)
 {
 	int rc = cohort_catch_up(&p->cohort);
 
 	if (rc == 0)
-		rc = cohort_answer(&p->cohort, learner, fragment, round, versions_newest(&p->versions, fragment));
+		rc = cohort_answer(&p->cohort, learner, fragment, round, p->called[fragment]);
 	return rc < 0 ? rc : 0;
 }
 
@@ -345,6 +350,9 @@ static int come_or_go(struct play *p, const struct trace_event *e)
 static int rounds_event(struct play *p, const struct trace_event *e)
 {
 	switch (e->kind) {
+	case TRACE_CALL:
+		p->called[e->fragment] = e->version;
+		return 0;
 	case TRACE_ANSWER:
 		return answer(p, e->learner, e->fragment, e->round);
 	case TRACE_MERGE:

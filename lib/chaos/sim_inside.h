@@ -26,6 +26,7 @@ struct sim_part { /* a fragment of a learner */
 	uint64_t answered;   /* the last round it answered, */
 	double given;        /* with so many tokens, */
 	uint64_t counted;    /* the last round whose merge has its answer */
+	bool out, snap;      /* an answer is out that its base does not hold; and its snapshot is in memory */
 };
 struct sim_letter { /* an answer under way */
 	double at;
@@ -74,6 +75,7 @@ struct sim {
 	struct policy *policy;
 	uint64_t *version;          /* (P) newest */
 	double *published;          /* (P) when */
+	uint64_t *made;             /* (P) by which round */
 	struct sim_publication *log;
 	size_t logged, log_room;
 	struct sim_call *call;      /* (P) the last of each fragment */
@@ -119,6 +121,7 @@ void sim_learner_leave(struct sim *s, unsigned i);        /* its account is clos
 int sim_wire_boundary(struct sim *s, unsigned i) ERR_MUST;
 int sim_wire_beat(struct sim *s, unsigned i, bool gone) ERR_MUST;
 void sim_wire_newest(struct sim *s, unsigned i);          /* takes the newest version of all fragments */
+void sim_wire_restart(struct sim *s, unsigned i);         /* its process began again, from what it had saved */
 void sim_wire_drop(struct sim *s, unsigned i);            /* its answers under way are lost */
 int sim_wire_arrive(struct sim *s, unsigned i) ERR_MUST;  /* an answer of it is there */
 

@@ -144,6 +144,8 @@ static int revive(struct sim *s, unsigned i)
 	l->beat_at = s->now;
 	if (forgets(s))
 		sim_wire_newest(s, i);
+	else
+		sim_wire_restart(s, i);
 	return sim_tell(s, (struct trace_event){ .kind = TRACE_BACK, .learner = i });
 }
 
@@ -255,7 +257,7 @@ static int join(struct sim *s, unsigned i)
 		set_phase(s, l, SIM_DEAD);
 		if (rc < 0)
 			return rc;
-		return sim_tell(s, (struct trace_event){ .kind = TRACE_LOST, .learner = i, .kept = true });
+		return sim_tell(s, (struct trace_event){ .kind = TRACE_LOST, .learner = i, .kept = !forgets(s) });
 	}
 	if (rc == 0 && s->c->mode == TRACE_DILOCO && s->now > 0)
 		set_phase(s, l, SIM_WAITING); /* it begins with the others, after their next merge */

@@ -12,9 +12,10 @@ int sim_syncer_open(struct sim *s)
 
 	s->version = calloc(s->fragments, sizeof *s->version);
 	s->published = calloc(s->fragments, sizeof *s->published);
+	s->made = calloc(s->fragments, sizeof *s->made);
 	s->call = calloc(s->fragments, sizeof *s->call);
 	s->seen = calloc(s->fragments, sizeof *s->seen);
-	if (!s->version || !s->published || !s->call || !s->seen)
+	if (!s->version || !s->published || !s->made || !s->call || !s->seen)
 		return err_nomem();
 	if (c->mode != TRACE_DECOUPLED)
 		return 0;
@@ -29,6 +30,7 @@ void sim_syncer_close(struct sim *s)
 	policy_close(s->policy);
 	free(s->version);
 	free(s->published);
+	free(s->made);
 	free(s->call);
 	free(s->seen);
 	free(s->log);
@@ -138,6 +140,7 @@ static int publish(struct sim *s, unsigned f, uint64_t round)
 	}
 	s->version[f]++;
 	s->published[f] = s->now;
+	s->made[f] = round;
 	s->log[s->logged++] = (struct sim_publication){ s->now, round, s->version[f], f };
 	return 0;
 }

@@ -38,6 +38,7 @@ static void take(struct sim_learner *l, unsigned f, uint64_t version, bool keep)
 	struct sim_part *p = &l->part[f];
 
 	p->version = version;
+	p->out = p->snap = false;
 	if (keep)
 		return;
 	p->at = l->steps;
@@ -48,12 +49,21 @@ void sim_wire_newest(struct sim *s, unsigned i)
 {
 	struct sim_learner *l = &s->learner[i];
 
-	for (unsigned f = 0; f < s->fragments; f++)
+	for (unsigned f = 0; f < s->fragments; f++) {
 		take(l, f, s->version[f], false);
+		l->part[f].out = l->part[f].answered > s->made[f];
+	}
 	s->received += s->fragments * bytes_of(s, s->c->fragment_bits);
 	l->cursor = s->logged;
 	l->fetching = false;
 	l->up_free = l->down_free = s->now;
+}
+
+/* Snapshots are no part of what is saved. */
+void sim_wire_restart(struct sim *s, unsigned i)
+{
+	for (unsigned f = 0; f < s->fragments; f++)
+		s->learner[i].part[f].snap = false;
 }
 
 /* The next publication that it has not got and that still is the newest of its fragment: begins to fetch it. */
@@ -76,6 +86,13 @@ static bool fetch(struct sim *s, struct sim_learner *l)
 	return false;
 }
 
+/* What was trained since the last answer stays, where a learner can tell it from what the answer had (replica.c). */
+static bool keeps(const struct sim *s, const struct sim_part *part, const struct sim_publication *p)
+{
+	return s->c->rebase && (!part->out || part->snap ||
+		(p->version == part->version + 1 && part->counted != p->round));
+}
+
 static int adopt(struct sim *s, unsigned i)
 {
 	struct sim_learner *l = &s->learner[i];
@@ -89,7 +106,7 @@ static int adopt(struct sim *s, unsigned i)
 		s->stale += (double)(l->steps - part->at);
 		s->stales++;
 	}
-	take(l, p->fragment, p->version, s->c->rebase);
+	take(l, p->fragment, p->version, keeps(s, part, p));
 	return sim_tell(s, (struct trace_event){ .kind = TRACE_ADOPT, .learner = i, .fragment = p->fragment,
 		.version = p->version });
 }
@@ -150,6 +167,7 @@ static int answer(struct sim *s, unsigned i, const struct sim_call *c)
 	p->at = l->steps;
 	p->tokens_at = l->tokens;
 	p->answered = c->round;
+	p->out = p->snap = true;
 	l->up_free = fmax(l->up_free, s->now) + seconds_for(s, bytes);
 	s->sent += bytes;
 	rc = send(s, i, l->up_free + s->c->latency, c->round);

@@ -5,15 +5,18 @@
 #include <string.h>
 
 struct learner {
-	bool known, there, gone, dead, kept;
+	bool known, there, gone, dead, kept, back; /* back: without a step since */
 };
 struct fragment {
-	uint64_t version, round, called; /* the last round called, and from which version */
+	uint64_t version, made; /* the newest, and the round it was made by */
+	uint64_t round, called; /* the last round called, and from which version */
 	bool open, all;
 };
 struct cell { /* a learner and a fragment */
 	uint64_t version, steps; /* it trains from; since then, or since its last answer */
 	uint64_t answered, invited; /* the last round it answered, and was invited to */
+	uint64_t counted; /* the version that has its last answer */
+	bool out, snap; /* an answer is out that its base does not hold; and its snapshot is in memory */
 };
 struct trace_check {
 	struct trace_head head;
@@ -22,6 +25,7 @@ struct trace_check {
 	struct cell *cell;
 	uint64_t round;
 	double at;
+	bool rebase;
 };
 
 static int bad_head(const char *what)
@@ -56,6 +60,7 @@ int trace_check_open(struct trace_check **out, const struct trace_head *h)
 	if (!(c = calloc(1, sizeof *c)))
 		return err_nomem();
 	c->head = *h;
+	c->rebase = strcmp(h->adopt, "rebase") == 0;
 	c->learner = calloc(h->learners, sizeof *c->learner);
 	c->fragment = calloc(h->fragments, sizeof *c->fragment);
 	c->cell = calloc((size_t)h->learners * h->fragments, sizeof *c->cell);
@@ -91,7 +96,15 @@ static void take_newest(struct trace_check *c, unsigned learner)
 
 		x->version = c->fragment[f].version;
 		x->steps = 0;
+		x->out = x->answered > c->fragment[f].made;
 	}
+}
+
+/* Snapshots are no part of what is saved. */
+static void forget_snapshots(struct trace_check *c, unsigned learner)
+{
+	for (unsigned f = 0; f < c->head.fragments; f++)
+		cell_of(c, learner, f)->snap = false;
 }
 
 static int check_life(struct trace_check *c, const struct trace_event *e)
@@ -105,6 +118,9 @@ static int check_life(struct trace_check *c, const struct trace_event *e)
 			l->dead ? "lost" : "not there");
 	if (e->kind == TRACE_JOIN || (e->kind == TRACE_BACK && !l->kept))
 		take_newest(c, e->learner);
+	if (e->kind == TRACE_BACK)
+		forget_snapshots(c, e->learner);
+	l->back = e->kind == TRACE_BACK && l->kept;
 	l->known = true;
 	l->gone = e->kind == TRACE_GONE;
 	l->dead = e->kind == TRACE_LOST;
@@ -115,6 +131,7 @@ static int check_life(struct trace_check *c, const struct trace_event *e)
 
 static int check_step(struct trace_check *c, const struct trace_event *e)
 {
+	c->learner[e->learner].back = false;
 	for (unsigned f = 0; f < c->head.fragments; f++)
 		cell_of(c, e->learner, f)->steps++;
 	return 0;
@@ -163,6 +180,7 @@ static int check_answer(struct trace_check *c, const struct trace_event *e)
 		return err_set(ERR_DATA, "learner %u has made no step that it could answer with", e->learner);
 	x->answered = e->round;
 	x->steps = 0;
+	x->out = x->snap = true;
 	return 0;
 }
 
@@ -180,13 +198,23 @@ static int check_end(struct trace_check *c, const struct trace_event *e)
 	if (!e->n)
 		return err_set(ERR_DATA, "a merge of no answers");
 	for (size_t i = 0; i < e->n; i++) {
-		const struct cell *x = cell_of(c, e->who[i], e->fragment);
+		struct cell *x = cell_of(c, e->who[i], e->fragment);
 
 		if (x->answered != e->round)
 			return err_set(ERR_DATA, "learner %u has not answered round %" PRIu64, e->who[i], e->round);
+		x->counted = e->version;
 	}
 	f->version = e->version;
+	f->made = e->round;
 	return 0;
+}
+
+/* What was trained since the last answer stays, where a learner can tell it from what the answer had (replica.c). */
+static bool keeps(const struct trace_check *c, const struct cell *x, const struct trace_event *e)
+{
+	if (!c->rebase || c->learner[e->learner].back)
+		return false;
+	return !x->out || x->snap || (e->version == x->version + 1 && x->counted != e->version);
 }
 
 static int check_adopt(struct trace_check *c, const struct trace_event *e)
@@ -199,9 +227,10 @@ static int check_adopt(struct trace_check *c, const struct trace_event *e)
 	if (e->version <= x->version)
 		return err_set(ERR_DATA, "learner %u trains fragment %u from version %" PRIu64 " by now", e->learner,
 			e->fragment, x->version);
-	x->version = e->version;
-	if (strcmp(c->head.adopt, "overwrite") == 0)
+	if (!keeps(c, x, e))
 		x->steps = 0;
+	x->version = e->version;
+	x->out = x->snap = false;
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "round/replica.h"
 #include "round/rundir.h"
 #include "round/trainer.h"
+#include "drawn_sim.h"
 #include "small_run.h"
 
 enum { M = 3, P = 3, VERSIONS = 8 };
@@ -623,6 +624,30 @@ static void an_old_version(void)
 	free(out.params);
 }
 
+/* Whatever is simulated can be played: answers that come when their round is over, learners that have lost what they had
+ * answered with, all that sim.c draws. */
+static void whatever_is_simulated(void)
+{
+	for (uint64_t seed = 0; seed < 250; seed++) {
+		struct sim_result r;
+		struct sim_conf c;
+		struct played out;
+		int rc;
+
+		drawn_sim(&c, seed);
+		if (sim_conf_learners(&c) > 8) /* as many as a scene has shards */
+			continue;
+		c.length = fmin(c.length, 400 * c.step / sim_conf_learners(&c));
+		rc = play(&out, drawn_sim_trace(&c, &r), conf(), 1, 1);
+		if (rc < 0) {
+			CHECK_STR(err_text(), "");
+			fprintf(stderr, "with seed %d\n", (int)seed);
+		}
+		CHECK(rc < 0 || out.rows >= 1);
+		free(out.params);
+	}
+}
+
 static void what_cannot_be_played(void)
 {
 	struct trace_head many = { .mode = TRACE_DECOUPLED, .learners = 1025 }, two = { .mode = TRACE_LOCKSTEP, .learners = 2 };
@@ -664,6 +689,7 @@ int main(void)
 	elastic_parts();
 	lost_and_back();
 	an_old_version();
+	whatever_is_simulated();
 	what_cannot_be_played();
 	small_run_remove(&run);
 	return unit_done("play");

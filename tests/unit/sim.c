@@ -1,14 +1,12 @@
 /* Simulation against formulas, and what it writes down against the rules of a trace. */
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/rng.h"
 #include "chaos/agenda.h"
 #include "chaos/sim.h"
 #include "chaos/slices.h"
 #include "chaos/sweep.h"
-#include "io/fd.h"
-#include "unit.h"
+#include "drawn_sim.h"
 
 static struct sim_conf conf(enum trace_mode mode, double chips, unsigned learners, double length)
 {
@@ -280,19 +278,6 @@ static int read_back(int fd, double *steps)
 	return rc;
 }
 
-static void write_down(const struct sim_conf *c, int fd, struct sim_result *r)
-{
-	struct trace_writer *w;
-	struct trace_head h;
-
-	sim_conf_head(c, &h);
-	CHECK(trace_create(&w, fd, &h) == 0);
-	CHECK(sim_run(c, w, r) == 0);
-	CHECK(trace_finish(w) == 0);
-	trace_discard(w);
-	CHECK(lseek(fd, 0, SEEK_SET) == 0);
-}
-
 static void what_is_written_can_have_happened(void)
 {
 	for (int k = 0; k < 1024; k += k & 3 ? 1 : 5) {
@@ -302,12 +287,32 @@ static void what_is_written_can_have_happened(void)
 		int fd;
 
 		odd_conf(&c, k);
-		CHECK(fd_temporary(&fd) == 0);
-		write_down(&c, fd, &r);
+		fd = drawn_sim_trace(&c, &r);
 		CHECK(read_back(fd, &steps) == 0);
 		CHECK(steps == r.steps && steps > 0);
 		again = run(&c); /* writing it down changes nothing */
 		CHECK(memcmp(&r, &again, sizeof r) == 0);
+		close(fd);
+	}
+}
+
+/* Whatever is simulated. Some learners are dead when they come, some answers come when their round is over. */
+static void whatever_is_drawn(void)
+{
+	for (uint64_t seed = 0; seed < 1000; seed++) {
+		struct sim_result r;
+		struct sim_conf c;
+		double steps;
+		int fd;
+
+		drawn_sim(&c, seed);
+		CHECK(sim_conf_check(&c) == 0);
+		fd = drawn_sim_trace(&c, &r);
+		if (read_back(fd, &steps) < 0) {
+			CHECK_STR(err_text(), "");
+			fprintf(stderr, "with seed %d\n", (int)seed);
+		}
+		CHECK(steps == r.steps);
 		close(fd);
 	}
 }
@@ -372,6 +377,7 @@ int main(void)
 	a_slow_wire_costs_pace_and_not_goodput();
 	scavenging_saves_time();
 	what_is_written_can_have_happened();
+	whatever_is_drawn();
 	lists_are_read();
 	the_number_of_threads_changes_nothing();
 	return unit_done("sim");
