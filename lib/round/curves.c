@@ -11,6 +11,7 @@
 
 #define COLUMNS 256
 #define POINTS 2000 /* that are drawn of a curve */
+#define DOTS 40     /* points of a curve that are drawn as such, too */
 #define TICS 12     /* places that are named, where there are no more */
 #define SHOWN 80    /* bytes of a word in a message */
 
@@ -26,6 +27,7 @@ struct table {
 	char *at; /* of the text: the next line */
 	struct line head, line;
 	size_t x, y[COLUMNS], ys, by[COLUMNS], bys; /* columns */
+	size_t ci[COLUMNS];                         /* (ys); COLUMNS: none */
 };
 
 void curves_release(struct curves *c)
@@ -34,6 +36,7 @@ void curves_release(struct curves *c)
 		free(c->v[i].label);
 		free(c->v[i].x);
 		free(c->v[i].y);
+		free(c->v[i].ci);
 	}
 	free(c->v);
 	free(c->x);
@@ -152,6 +155,19 @@ static int choose_columns(struct table *t)
 	return choose(&c->by, c->conf.by, k && !c->conf.y ? k->by : "");
 }
 
+/* Half widths of intervals are beside what they belong to, as goodput_ci beside goodput. */
+static void find_intervals(struct table *t)
+{
+	for (size_t i = 0; i < t->ys; i++) {
+		const char *y = t->head.word[t->y[i]];
+		size_t n = strlen(y), k = 0;
+
+		while (k < t->head.words && (strncmp(t->head.word[k], y, n) != 0 || strcmp(t->head.word[k] + n, "_ci") != 0))
+			k++;
+		t->ci[i] = k < t->head.words ? k : COLUMNS;
+	}
+}
+
 static int find_all(struct table *t)
 {
 	struct curves *c = t->curves;
@@ -163,6 +179,7 @@ static int find_all(struct table *t)
 		return rc;
 	if ((rc = find_columns(t, c->y, t->y, &t->ys)) < 0)
 		return rc;
+	find_intervals(t);
 	return find_columns(t, c->by, t->by, &t->bys);
 }
 
@@ -204,23 +221,39 @@ static int curve_called(struct curves *c, const char *label, struct curve **out)
 	return new_curve(c, label, out);
 }
 
-static int add_point(struct curve *c, double x, double y)
+static bool lengthen(double **v, size_t room)
+{
+	double *to = realloc(*v, room * sizeof *to);
+
+	if (to)
+		*v = to;
+	return to;
+}
+
+static int add_point(struct curve *c, double x, double y, double ci)
 {
 	if (c->n == c->room) {
 		size_t room = c->room ? 2 * c->room : 64;
-		double *to_x = realloc(c->x, room * sizeof *to_x), *to_y;
 
-		if (!to_x)
+		if (!lengthen(&c->x, room) || !lengthen(&c->y, room) || !lengthen(&c->ci, room))
 			return err_nomem();
-		c->x = to_x;
-		if (!(to_y = realloc(c->y, room * sizeof *to_y)))
-			return err_nomem();
-		c->y = to_y;
 		c->room = room;
 	}
 	c->x[c->n] = x;
-	c->y[c->n++] = y;
+	c->y[c->n] = y;
+	c->ci[c->n++] = ci;
+	c->intervals |= ci > 0;
 	return 0;
+}
+
+/* Of one seed it is no number. */
+static double interval(const struct table *t, size_t y)
+{
+	double ci;
+
+	if (t->ci[y] == COLUMNS || num_f64(t->line.word[t->ci[y]], &ci) < 0 || !isfinite(ci) || ci < 0)
+		return 0;
+	return ci;
 }
 
 static int add_value(struct table *t, double x, size_t y)
@@ -237,7 +270,7 @@ static int add_value(struct table *t, double x, size_t y)
 	if (rc == 0)
 		rc = curve_called(c, label.len ? label.data : "", &curve);
 	if (rc == 0)
-		rc = add_point(curve, x, value);
+		rc = add_point(curve, x, value, interval(t, y));
 	buf_release(&label);
 	return rc;
 }
@@ -294,21 +327,33 @@ int curves_add(struct curves *c, int fd, const char *label)
 
 /* ---- the script ---- */
 
+/* A logarithmic axis has no place for what is not positive: such an interval ends at the curve. */
+static int put_interval(struct buf *out, const struct curves_conf *conf, double y, double ci)
+{
+	double low = conf->log_y && y - ci <= 0 ? y : y - ci;
+	int rc = gnuplot_number(out, low);
+
+	return rc < 0 ? rc : gnuplot_number(out, y + ci);
+}
+
 /* Means of `each` points in turn. */
-static int put_points(struct buf *out, const struct curve *c)
+static int put_points(struct buf *out, const struct curves_conf *conf, const struct curve *c)
 {
 	size_t each = (c->n + POINTS - 1) / POINTS;
 	int rc = 0;
 
 	for (size_t at = 0; at < c->n && rc == 0; at += each) {
-		double x = 0, y = 0;
+		double x = 0, y = 0, ci = 0;
 		size_t n = c->n - at < each ? c->n - at : each;
 
 		for (size_t i = 0; i < n; i++) {
 			x += c->x[at + i] / (double)n;
 			y += c->y[at + i] / (double)n;
+			ci += c->ci[at + i] / (double)n;
 		}
-		if ((rc = gnuplot_number(out, x)) == 0 && (rc = gnuplot_number(out, y)) == 0)
+		if ((rc = gnuplot_number(out, x)) == 0 && (rc = gnuplot_number(out, y)) == 0 && c->intervals)
+			rc = put_interval(out, conf, y, ci);
+		if (rc == 0)
 			rc = buf_str(out, "\n");
 	}
 	return rc;
@@ -319,7 +364,7 @@ static int put_data(struct buf *out, const struct curves *c)
 	int rc = 0;
 
 	for (size_t i = 0; i < c->n && rc == 0; i++) {
-		if ((rc = buf_fmt(out, "$c%zu << END\n", i)) == 0 && (rc = put_points(out, &c->v[i])) == 0)
+		if ((rc = buf_fmt(out, "$c%zu << END\n", i)) == 0 && (rc = put_points(out, &c->conf, &c->v[i])) == 0)
 			rc = buf_str(out, "END\n");
 	}
 	return rc;
@@ -404,14 +449,29 @@ static int put_axes(struct buf *out, const struct curves *c)
 	return rc;
 }
 
+/* In the colour of the curve, and before it. */
+static int put_plot_intervals(struct buf *out, size_t i, bool dots)
+{
+	return buf_fmt(out, " $c%zu using %s lt %zu notitle,", i,
+		dots ? "1:2:3:4 with yerrorbars ps 0 lw 1" : "1:3:4 with filledcurves fs transparent solid 0.2 noborder",
+		i + 1);
+}
+
 static int put_plot(struct buf *out, const struct curves *c)
 {
 	int rc = buf_str(out, "plot");
 
 	for (size_t i = 0; i < c->n && rc == 0; i++) {
-		const char *style = c->v[i].n > 40 ? "lines lw 2" : "linespoints lw 2 pt 7 ps 0.5";
+		bool dots = c->v[i].n <= DOTS;
+		const char *style = dots ? "linespoints pt 7 ps 0.5" : "lines";
 
-		if ((rc = buf_fmt(out, "%s $c%zu using 1:2 with %s title ", i ? "," : "", i, style)) == 0)
+		if (i)
+			rc = buf_str(out, ",");
+		if (rc == 0 && c->v[i].intervals)
+			rc = put_plot_intervals(out, i, dots);
+		if (rc == 0)
+			rc = buf_fmt(out, " $c%zu using 1:2 with %s lt %zu lw 2 title ", i, style, i + 1);
+		if (rc == 0)
 			rc = gnuplot_quote(out, c->v[i].label);
 	}
 	return rc < 0 ? rc : buf_str(out, "\n");

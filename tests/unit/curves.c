@@ -61,6 +61,39 @@ static void left_out(void)
 	CHECK(c.n == 1 && is(0, "", 1, 5, 6));
 }
 
+static void intervals(void)
+{
+	const struct gnuplot_page page = { GNUPLOT_SVG, 300, 200, NULL };
+	struct buf out = BUF_INIT;
+
+	begin((struct curves_conf){ .y = "b,d", .log_y = true, .from = -HUGE_VAL, .until = HUGE_VAL });
+	CHECK(add("a\tb_ci\tb\tc_ci\td\n1\t0.25\t2\t1\t3\n2\t-\t2\t1\t3\n3\t5\t2\t1\t3\n4\t-5\t2\t1\t3\n", "") == 0);
+	CHECK(c.n == 2 && c.v[0].intervals && !c.v[1].intervals);
+	CHECK(c.v[0].ci[0] == 0.25 && c.v[0].ci[1] == 0 && c.v[0].ci[2] == 5 && c.v[0].ci[3] == 0);
+	CHECK(curves_script(&out, &c, &page) == 0);
+	CHECK(strstr(out.data, "$c0 << END\n 1 2 1.75 2.25\n 2 2 2 2\n 3 2 2 7\n 4 2 2 2\nEND\n"));
+	CHECK(strstr(out.data, "$c1 << END\n 1 3\n"));
+	CHECK(strstr(out.data, "plot $c0 using 1:2:3:4 with yerrorbars ") && !strstr(out.data, "$c1 using 1:2:3:4"));
+	buf_release(&out);
+}
+
+/* A curve of many points has a band, which is averaged as the curve is. */
+static void a_band(void)
+{
+	const struct gnuplot_page page = { GNUPLOT_SVG, 300, 200, NULL };
+	struct buf text = BUF_INIT, out = BUF_INIT;
+
+	CHECK(buf_str(&text, "a\tb\tb_ci\n") == 0);
+	for (int i = 0; i < 4000; i++)
+		CHECK(buf_fmt(&text, "%d\t%d\t%d\n", i, i, 1 + i % 2) == 0);
+	begin((struct curves_conf){ 0 });
+	CHECK(add(text.data, "") == 0 && curves_script(&out, &c, &page) == 0);
+	CHECK(strstr(out.data, "$c0 << END\n 0.5 0.5 -1 2\n 2.5 2.5 1 4\n"));
+	CHECK(strstr(out.data, "plot $c0 using 1:3:4 with filledcurves "));
+	buf_release(&text);
+	buf_release(&out);
+}
+
 static int refused(const char *text)
 {
 	begin((struct curves_conf){ 0 });
@@ -116,6 +149,8 @@ int main(void)
 {
 	by_the_kind_of_table();
 	left_out();
+	intervals();
+	a_band();
 	broken();
 	a_script_of_nothing();
 	curves_release(&c);
