@@ -52,11 +52,12 @@ static int missing(void)
 
 int gnuplot_run(const struct buf *script, int fd)
 {
-	static const char *const words[] = { "gnuplot", "-d", "-", NULL }; /* -d: no one's own settings */
+	/* Labels are UTF-8, and it has a warning wherever the locale is not. -d: no one's own settings. */
+	static const char *const words[] = { "env", "LC_ALL=C.UTF-8", "gnuplot", "-d", "-", NULL };
 	char *path;
 	int in, rc;
 
-	if (proc_find(&path, words[0]) < 0)
+	if (proc_find(&path, "gnuplot") < 0)
 		return missing();
 	free(path);
 	if ((rc = fd_temporary(&in)) < 0)
