@@ -167,6 +167,7 @@ void cohort_join(struct cohort *c, unsigned learner, const struct versions *v)
 		const float *value = versions_get(v, p, versions_newest(v, p), learner, &version);
 
 		replica_load(&l->replica, p, &version, value, false);
+		l->answer[p].before = true;
 	}
 	optimizer_take(&l->trainer.optimizer, from ? &from->trainer.optimizer : NULL);
 	l->there = true;
@@ -187,8 +188,10 @@ void cohort_return(struct cohort *c, unsigned learner, const struct versions *v)
 		cohort_join(c, learner, v);
 		return;
 	}
-	for (unsigned p = 0; p < l->replica.cut->n; p++)
+	for (unsigned p = 0; p < l->replica.cut->n; p++) {
 		l->replica.part[p].kept = false; /* snapshots are no part of a state */
+		l->answer[p].before = true;
+	}
 	l->there = l->back = true;
 }
 
@@ -220,18 +223,20 @@ static void encode(const struct cohort *c, struct cohort_learner *l, unsigned p)
 int cohort_answer(struct cohort *c, unsigned learner, unsigned p, uint64_t round, uint64_t version)
 {
 	struct cohort_learner *l = &c->learner[learner];
-	const struct replica_part *part = &l->replica.part[p];
+	struct replica_part *part = &l->replica.part[p];
 	struct meta m = { .kind = KIND_DELTA };
 
 	if (part->base.version != version)
 		return err_set(ERR_DATA, "learner %u trains fragment %u from version %" PRIu64
 			" and can't answer for %" PRIu64, learner, p, part->base.version, version);
+	if (l->answer[p].before && part->round == round)
+		part->round = part->base.round;
 	if (!replica_may_answer(&l->replica, p, round, version))
 		return 0;
 	replica_snapshot(&l->replica, p, round, &m);
 	encode(c, l, p);
 	replica_answered(&l->replica, p);
-	l->answer[p] = (struct cohort_answer){ round, m.step, m.steps, m.tokens };
+	l->answer[p] = (struct cohort_answer){ round, m.step, m.steps, m.tokens, false };
 	return 1;
 }
 

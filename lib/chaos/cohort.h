@@ -20,6 +20,7 @@
 struct cohort_answer {
 	uint64_t round; /* 0: none */
 	uint64_t step, steps, tokens;
+	bool before;    /* its process has begun anew since */
 };
 struct cohort_learner {
 	struct model *model;
@@ -77,7 +78,8 @@ void cohort_leave(struct cohort *c, unsigned learner, bool kept);
  */
 void cohort_return(struct cohort *c, unsigned learner, const struct versions *v);
 
-/* Answers a round of fragment p: 1; or 0 when it has made no step since its base or its last answer.
+/* Answers a round of fragment p: 1; or 0 when it has made no step since its base or its last answer. A round that its
+ * process had answered before it died is answered anew: that answer may have been lost with it.
  * ERR_DATA when it trains from another version. */
 int cohort_answer(struct cohort *c, unsigned learner, unsigned p, uint64_t round, uint64_t version) ERR_MUST;
 /* Its answer to this round; false when there is none. */

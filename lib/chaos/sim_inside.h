@@ -27,6 +27,7 @@ struct sim_part { /* a fragment of a learner */
 	double given;        /* with so many tokens, */
 	uint64_t counted;    /* the last round whose merge has its answer */
 	bool out, snap;      /* an answer is out that its base does not hold; and its snapshot is in memory */
+	bool again;          /* its answer was lost on its way: it may give another one */
 };
 struct sim_letter { /* an answer under way */
 	double at;

@@ -151,8 +151,8 @@ static bool may_answer(const struct sim *s, unsigned i, const struct sim_call *c
 	const struct sim_part *p = &s->learner[i].part[c->fragment];
 
 	return c->published + s->c->latency <= s->now && s->now < c->ended + s->c->latency &&
-	       (!c->invited || c->invited[i]) && p->version == c->version && p->answered != c->round &&
-	       s->learner[i].steps > p->at;
+	       (!c->invited || c->invited[i]) && p->version == c->version &&
+	       (p->answered != c->round || p->again) && s->learner[i].steps > p->at;
 }
 
 static int answer(struct sim *s, unsigned i, const struct sim_call *c)
@@ -168,6 +168,7 @@ static int answer(struct sim *s, unsigned i, const struct sim_call *c)
 	p->tokens_at = l->tokens;
 	p->answered = c->round;
 	p->out = p->snap = true;
+	p->again = false;
 	l->up_free = fmax(l->up_free, s->now) + seconds_for(s, bytes);
 	s->sent += bytes;
 	rc = send(s, i, l->up_free + s->c->latency, c->round);
@@ -205,7 +206,10 @@ int sim_wire_arrive(struct sim *s, unsigned i)
 void sim_wire_drop(struct sim *s, unsigned i)
 {
 	while (s->learner[i].letters) {
-		take_letter(s, i);
+		uint64_t round = take_letter(s, i).round;
+
+		for (unsigned f = 0; f < s->fragments; f++)
+			s->learner[i].part[f].again |= s->learner[i].part[f].answered == round;
 		s->late++;
 	}
 }

@@ -3,8 +3,8 @@
  *
  * A learner steps, answers and adopts while it is there. Rounds are called in ascending order, one at a time
  * for a fragment, from its newest version; a merge makes the next version, of answers that were given to its
- * round by learners that were invited. A learner answers a round once, with steps made since, and adopts only what
- * is newer than what it has and published.
+ * round by learners that were invited. A learner answers a round once (and again, after it was dead), with steps made
+ * since, and adopts only what is newer than what it has and published.
  */
 #ifndef TRACE_CHECK_H
 #define TRACE_CHECK_H

@@ -6,6 +6,7 @@
 
 #define SILENT 4    /* beat intervals after which a learner does not count until it is back */
 #define FORGET 0.98 /* of the longest beat interval, each beat: bursts do not make a learner look silent */
+#define SLACK 2     /* a beat interval is this much longer, at most, than the steps in it take */
 #define FAR 1e9     /* no more steps than this are extrapolated or believed at once: keeps sums exact */
 
 void pace_release(struct pace *p)
@@ -65,13 +66,24 @@ static void learn_step(struct pace_learner *l, double now, uint64_t steps, doubl
 		l->step = fmin(now - l->moved, FAR) / (double)(steps - l->steps);
 }
 
+/* The time since the last beat, but not an outage in it: that is no beat interval, in which steps would be made. */
+static double interval(const struct pace_learner *l, double now, uint64_t steps)
+{
+	double quiet = now - l->seen;
+
+	if (l->step <= 0 || steps < l->steps)
+		return quiet;
+	return fmin(quiet, SLACK * l->step * ((double)(steps - l->steps) + 1));
+}
+
 void pace_beat(struct pace *p, double now, size_t learner, uint64_t steps, double seconds, bool trains)
 {
 	struct pace_learner *l = &p->learner[learner];
+	bool trained = l->trains;
 
-	if (l->trains)
-		l->gap = fmax(now - l->seen, FORGET * l->gap);
 	learn_step(l, now, steps, seconds);
+	if (trained)
+		l->gap = fmax(interval(l, now, steps), FORGET * l->gap);
 	if (steps < l->steps || (double)(steps - l->steps) > FAR) { /* counts anew: from where it was */
 		double was = done(l, now);
 

@@ -17,7 +17,7 @@
 #include "base/err.h"
 
 struct pace_learner {
-	double seen, gap;     /* last beat; longest interval between them, lately */
+	double seen, gap;     /* last beat; longest interval between them, lately, in which it trained */
 	double moved;         /* beat that last showed steps */
 	double step;          /* seconds of one; 0: unknown */
 	uint64_t steps, mark; /* now, at the mark */

@@ -657,6 +657,37 @@ static void test_clock(void)
 	pace_release(&p);
 }
 
+/* A step a second, but none from 100 s to 120 s and from 200 s to 220 s. */
+static double with_outages(double now)
+{
+	return now - fmin(fmax(now - 100, 0), 20) - fmin(fmax(now - 200, 0), 20);
+}
+
+/* One that stops is not taken for one that beats seldom: the clock does not run ahead when it stops once more. One that
+ * does beat seldom is believed to go on. */
+static void test_clock_of_outages(void)
+{
+	struct pace p = { 0 };
+
+	CHECK(pace_grow(&p, 1) == 0);
+	for (double now = 0; now < 300; now += 0.5) {
+		if (fmod(now, 1) == 0 && !(now > 100 && now < 120) && !(now > 200 && now < 220))
+			pace_beat(&p, now, 0, (uint64_t)with_outages(now), 1, true);
+		pace_go(&p, now, 24);
+		CHECK(p.steps <= with_outages(now) + 3 && p.steps >= with_outages(now) - 3);
+	}
+	pace_release(&p);
+	CHECK(pace_grow(&p, 1) == 0);
+	for (double now = 0; now < 300; now += 0.5) {
+		if (fmod(now, 20) == 0)
+			pace_beat(&p, now, 0, (uint64_t)now, 1, true);
+		pace_go(&p, now, 24);
+		CHECK(now < 40 || (p.steps <= now + 3 && p.steps >= now - 25));
+		CHECK(now < 60 || fmod(now, 20) != 19.5 || p.steps >= now - 3);
+	}
+	pace_release(&p);
+}
+
 static void test_median(void)
 {
 	double v[9], w[9];
@@ -817,6 +848,7 @@ int main(void)
 	test_stall_of_the_dead();
 	test_averages();
 	test_clock();
+	test_clock_of_outages();
 	test_median();
 	test_odd_times();
 	test_bad_conf();

@@ -239,6 +239,21 @@ static void scavenging_saves_time(void)
 	CHECK(run(&c).budget_at <= 0.62 * alone);
 }
 
+/* One learner that dies every three minutes, some times with an answer under way: the round is not waited for in vain. */
+static void an_answer_that_is_lost_is_given_again(void)
+{
+	struct sim_conf c = conf(TRACE_DECOUPLED, 1, 1, 6 * 3600);
+	struct sim_result r;
+
+	c.slice = 1;
+	c.mtbi = 180;
+	c.repair_low = 5;
+	c.repair_high = 25;
+	r = run(&c);
+	CHECK(r.late > 0 && r.stall < 60);
+	CHECK_NEAR(r.merges, r.steps, 0.01); /* 24 of each fragment's, of which there are 24 */
+}
+
 /* ---- traces ---- */
 
 static void odd_conf(struct sim_conf *c, int k)
@@ -377,6 +392,7 @@ int main(void)
 	a_slow_wire_costs_pace_and_not_goodput();
 	scavenging_saves_time();
 	what_is_written_can_have_happened();
+	an_answer_that_is_lost_is_given_again();
 	whatever_is_drawn();
 	lists_are_read();
 	the_number_of_threads_changes_nothing();
