@@ -250,17 +250,20 @@ static int sim_trace(const struct sim_conf *c)
 	int rc = output_open(&out, so.trace, "a trace", NULL, 0);
 
 	sim_conf_head(c, &h);
-	if (rc == 0)
-		rc = trace_create(&w, out.fd, &h);
+	if (rc < 0)
+		return rc;
+	rc = trace_create(&w, out.fd, &h);
 	if (rc == 0)
 		rc = sim_run(c, w, &r);
 	if (rc == 0)
 		rc = trace_finish(w);
 	trace_discard(w);
-	if (rc == 0)
+	if (rc < 0)
+		err_at(rc, "%s", output_name(so.trace));
+	else
 		rc = output_commit(&out);
 	output_abort(&out);
-	return rc < 0 ? err_at(rc, "%s", output_name(so.trace)) : 0;
+	return rc;
 }
 
 static int sim_table_out(const struct sweep *s)
@@ -354,9 +357,9 @@ static int sim(char **words, int n)
 static struct {
 	const char *out, *valid, *rule, *encoding, *key, *trust;
 	uint64_t tokens, every, batch, context, threads;
-	double until, lr, outer_lr, momentum;
+	double until, lr, outer_lr, momentum, outlier;
 	bool finish;
-} po = { .rule = "rda", .encoding = "f32", .outer_lr = 0.7, .momentum = 0.9 };
+} po = { .rule = "rda", .encoding = "f32", .outer_lr = 0.7, .momentum = 0.9, .outlier = 100 };
 
 static const struct opt play_table[] = {
 	{ 'o', "output", OPT_TEXT, &po.out, "FILE", "write the checkpoint that is reached here" },
@@ -369,6 +372,8 @@ static const struct opt play_table[] = {
 	{ 0, "rule", OPT_TEXT, &po.rule, "RULE", "of merges: rda or direct (rda)" },
 	{ 0, "outer-lr", OPT_F64, &po.outer_lr, "X", "outer learning rate (0.7)", .min = 1e-12, .max = 1000 },
 	{ 0, "momentum", OPT_F64, &po.momentum, "X", "outer momentum (0.9)", .min = 0, .max = 0.9999999 },
+	{ 0, "outlier", OPT_F64, &po.outlier, "X", "refuse answers with X times the median norm (100; 0: none)",
+		.min = 0, .max = 1e300 },
 	{ 'e', "encoding", OPT_TEXT, &po.encoding, "ENC", "of deltas: f32r (exact), f32 or bf16 (f32)" },
 	{ 'B', "batch", OPT_U64, &po.batch, "N", "samples of a whole step (the checkpoint's)",
 		.min = 1, .max = 1 << 20 },
@@ -381,8 +386,8 @@ static const struct opt play_table[] = {
 };
 static const char *const play_synopsis[] = {
 	"dl-chaos play [-o FILE] [--valid SHARD] [--eval-every N] [--tokens N] [--until TIME] [--finish] "
-		"[--rule RULE] [--outer-lr X] [--momentum X] [-e ENC] [-B N] [-T N] [--lr X] [-j N] [-k FILE] "
-		"[--trust PATH] TRACE CKPT SHARD... > TABLE",
+		"[--rule RULE] [--outer-lr X] [--momentum X] [--outlier X] [-e ENC] [-B N] [-T N] [--lr X] [-j N] "
+		"[-k FILE] [--trust PATH] TRACE CKPT SHARD... > TABLE",
 	NULL
 };
 static const struct opt_prog play_prog = {
@@ -408,10 +413,12 @@ struct playing {
 static int play_conf(struct play_conf *c)
 {
 	*c = (struct play_conf){ .outer = { po.outer_lr, po.momentum }, .tokens = po.tokens,
-		.until = po.until > 0 ? po.until : HUGE_VAL, .every = po.every, .finish = po.finish,
-		.stop = wake_requested };
+		.outlier = po.outlier, .until = po.until > 0 ? po.until : HUGE_VAL, .every = po.every,
+		.finish = po.finish, .stop = wake_requested };
 	if (merge_rule_parse(po.rule, &c->rule) < 0)
 		return err_set(ERR_USAGE, "option --rule: %s", err_text());
+	if (po.outlier > 0 && po.outlier < 1)
+		return err_set(ERR_USAGE, "option --outlier: 0, or at least 1: not %g", po.outlier);
 	if (encoding_parse(po.encoding, &c->encoding) < 0 || c->encoding == ENC_PLAIN)
 		return err_set(ERR_USAGE, "option --encoding: '%s' is not f32r, f32 or bf16", po.encoding);
 	return 0;
@@ -471,13 +478,13 @@ static int play_open_checkpoint(struct playing *w, const char *path)
 }
 
 /* A reader for each learner: they read at the same time. */
-static int play_open_shards(struct playing *w, char **paths, int n)
+static int play_open_shards(struct playing *w, const char *trace, char **paths, int n)
 {
 	unsigned want;
 	int rc = play_shards(&want, trace_head(w->trace), (unsigned)n);
 
 	if (rc < 0)
-		return rc;
+		return err_at(rc, "%s", fd_name(trace));
 	if (!(w->shard = calloc(want, sizeof(struct shard *))))
 		return err_nomem();
 	for (; w->shards < want && rc == 0; w->shards += rc == 0)
@@ -523,7 +530,7 @@ static int play_open_all(struct playing *w, const struct play_conf *c, char **wo
 		return rc;
 	if ((rc = po.out ? play_check_output(w, words, n) : 0) < 0)
 		return rc;
-	if ((rc = play_open_shards(w, words + 2, n - 2)) < 0)
+	if ((rc = play_open_shards(w, words[0], words + 2, n - 2)) < 0)
 		return rc;
 	return play_open(&w->play, c, w->trace, &w->adoptions, &w->c, w->model, w->shard, w->shards, w->valid,
 		w->pool, &say);

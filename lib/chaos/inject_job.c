@@ -34,6 +34,10 @@ static int read_plan(struct job *w)
 	int rc = fault_file_read(&w->plan, &w->conf.plans, w->o->plan, &names);
 
 	w->conf.plan = w->plan;
+	for (size_t i = 0; rc == 0 && i < w->conf.plans; i++)
+		if (fault_of_copy(w->plan[i].kind) && !w->copied[w->plan[i].who])
+			rc = err_set(ERR_USAGE, "%s: '%s' hits '%s', which is no learner (dl-learn -r RUN -i NAME)",
+				w->o->plan, fault_kind_name(w->plan[i].kind), w->name[w->plan[i].who]);
 	return rc;
 }
 
@@ -58,12 +62,17 @@ static int prepare_plan(struct job *w)
 	return rc;
 }
 
+#define PRINTED 1e6 /* faults of a plan, about */
+
 static int print_plan(const struct job *w, struct buf *text)
 {
 	const struct fault_names names = { w->name, (unsigned)w->list.n };
 
 	if (!w->plan && !(w->o->most > 0))
 		return err_set(ERR_USAGE, "a plan has no end: give --for");
+	if (!w->plan && w->o->most / w->o->faults.mtbf > PRINTED)
+		return err_set(ERR_USAGE, "a plan of about %.3g faults, more than %.3g: give a shorter --for, or a "
+			"longer --mtbf", w->o->most / w->o->faults.mtbf, PRINTED);
 	return fault_file_plan(text, w->plan, w->conf.plans, &w->o->faults, w->o->most, &names);
 }
 

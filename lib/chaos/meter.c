@@ -36,8 +36,10 @@ void meter_pass(struct meter *m, double now)
 	double dt = now - m->now;
 	size_t able = 0;
 
+	if (!(dt > 0))
+		return;
 	m->now = now;
-	if (!(dt > 0) || meter_over(m))
+	if (meter_over(m))
 		return;
 	for (size_t i = 0; i < m->learners; i++) {
 		struct meter_learner *l = &m->learner[i];

@@ -303,8 +303,10 @@ static size_t collect(struct play *p, unsigned fragment, uint64_t round, const u
 
 static int merge(struct play *p, unsigned fragment, uint64_t round, size_t n)
 {
-	int rc = versions_merge(&p->versions, fragment, round, p->answer, n);
+	int rc = versions_judge(&p->versions, fragment, p->answer, &n, p->conf.outlier, p->say);
 
+	if (rc == 0)
+		rc = versions_merge(&p->versions, fragment, round, p->answer, n);
 	return rc < 0 ? err_at(rc, "fragment %u, round %" PRIu64, fragment, round) : 0;
 }
 

@@ -47,6 +47,7 @@ struct play_row { /* a line of the table */
 struct play_conf {
 	enum merge_rule rule;
 	struct merge_outer outer;
+	double outlier;         /* of answers: see versions_judge */
 	enum encoding encoding; /* of deltas: f32r, f32 or bf16 */
 	uint64_t tokens;        /* end when so many are trained; 0: no limit */
 	double until;           /* end before what happens later than this; HUGE_VAL: no limit */

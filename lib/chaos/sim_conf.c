@@ -42,7 +42,9 @@ static int check_times(const struct sim_conf *c)
 	for (size_t i = 0; i < sizeof time / sizeof time[0]; i++)
 		if (!(time[i].value >= time[i].low) || (time[i].value > MOST && time[i].value != c->mtbi))
 			return not_within(time[i].name, time[i].low, MOST);
-	if (!(c->repair_high >= c->repair_low) || c->repair_high > MOST)
+	if (c->repair_high > MOST)
+		return not_within("the time of a repair", 0, MOST);
+	if (!(c->repair_high >= c->repair_low))
 		return err_set(ERR_USAGE, "the longest repair is no shorter than the shortest one");
 	return 0;
 }
@@ -64,8 +66,10 @@ static int check_counts(const struct sim_conf *c)
 		return err_set(ERR_USAGE, "no fewer are invited than the quorum of %u; not %u", c->quorum, c->invite);
 	if (c->fragments < 1 || c->fragments > 4096)
 		return not_within("the number of fragments", 1, 4096);
-	if (c->interval < 1 || (double)c->interval > 1e9 || c->overlap < 1 || c->overlap > 4096)
-		return err_set(ERR_USAGE, "interval and overlap are at least 1");
+	if (c->interval < 1 || (double)c->interval > 1e9)
+		return not_within("the interval H", 1, 1e9);
+	if (c->overlap < 1 || c->overlap > 4096)
+		return not_within("the overlap tau", 1, 4096);
 	return c->tokens < 1 || (double)c->tokens > MOST ? not_within("the tokens of a step", 1, MOST) : 0;
 }
 

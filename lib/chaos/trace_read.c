@@ -9,6 +9,7 @@
 #include "chaos/trace_line.h"
 #include "io/fd.h"
 #include "round/fields.h"
+#include "round/manifest.h"
 
 #define CHUNK ((size_t)64 << 10)
 #define WORDS 32                /* most of a line */
@@ -235,12 +236,12 @@ static int take_key(struct trace_reader *r, const struct line *l, enum trace_key
 static int take_adopt(const struct line *l, char out[16])
 {
 	const char *value = value_of(l, "adopt");
+	struct adopt_rule unused;
 
 	if (!value)
 		return err_set(ERR_DATA, "'trace' has no adopt");
-	if (strlen(value) > 15 || (strcmp(value, "overwrite") != 0 && strcmp(value, "rebase") != 0 &&
-					  strncmp(value, "mix:", 4) != 0))
-		return trace_not_so("adopt: those are overwrite, rebase and mix:A", value);
+	if (strlen(value) > 15 || adopt_parse(value, &unused) < 0)
+		return trace_not_so("adopt: those are overwrite, rebase and mix:A with A from 0 to 1", value);
 	snprintf(out, 16, "%s", value);
 	return 0;
 }

@@ -1,5 +1,7 @@
 #include "chaos/versions.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,7 +111,8 @@ int versions_open(struct versions *v, const struct fragments *cut, struct adopti
 	v->start = calloc(cut->n, sizeof *v->start);
 	v->fragment = calloc(cut->n, sizeof *v->fragment);
 	v->answer = calloc(learners, sizeof *v->answer);
-	if (!v->start || !v->fragment || !v->answer)
+	v->judged = calloc(learners, sizeof *v->judged);
+	if (!v->start || !v->fragment || !v->answer || !v->judged)
 		return err_nomem();
 	for (unsigned p = 0; p < cut->n && rc == 0; n += cut->v[p++].elems) {
 		v->start[p] = n;
@@ -132,6 +135,7 @@ void versions_close(struct versions *v)
 	free(v->start);
 	free(v->momentum);
 	free(v->answer);
+	free(v->judged);
 	outer_step_close(&v->outer);
 	*v = (struct versions){ .cut = NULL };
 }
@@ -177,6 +181,55 @@ static uint64_t weigh(struct versions *v, const struct versions_answer *a, size_
 	return (uint64_t)(step + 0.5);
 }
 
+/* The part of an answer that is of the tensor which begins `at` there. */
+static struct outer_step_answer tensor_of(const struct versions *v, const struct versions_answer *a, uint64_t at,
+	double share)
+{
+	return (struct outer_step_answer){ a->value + at, a->rest ? a->rest + at : NULL, share, v->slice };
+}
+
+/* As round/answers.c sums it up. */
+static int length_of(const struct versions *v, unsigned p, const struct versions_answer *a, double *out)
+{
+	const struct tensors *layout = &v->cut->v[p].layout;
+	double norm2 = 0, norm;
+	uint64_t at = 0;
+	int rc = 0;
+
+	for (size_t t = 0; t < layout->n && rc == 0; at += layout->v[t++].count) {
+		struct outer_step_answer of = tensor_of(v, a, at, 0);
+
+		if ((rc = outer_step_norm(&norm, &of, layout->v[t].count)) == 0)
+			norm2 += norm * norm;
+	}
+	*out = sqrt(norm2);
+	return rc;
+}
+
+int versions_judge(struct versions *v, unsigned p, struct versions_answer *a, size_t *n, double limit, struct say *say)
+{
+	size_t left = 0;
+	int rc = 0;
+
+	if (*n < 2 || limit <= 0)
+		return 0;
+	for (size_t k = 0; k < *n && rc == 0; k++) {
+		v->judged[k] = (struct answer){ .meta = { .steps = a[k].steps }, .verdict = VERDICT_ACCEPTED };
+		rc = length_of(v, p, &a[k], &v->judged[k].norm);
+	}
+	if (rc == 0)
+		rc = guard_outliers(v->judged, *n, limit);
+	for (size_t k = 0; k < *n && rc == 0; k++)
+		if (v->judged[k].verdict == VERDICT_ACCEPTED)
+			a[left++] = a[k];
+		else
+			say_warn(say, "learner %u, fragment %u, step %" PRIu64 ": refused: %s", a[k].learner, p,
+				a[k].step, v->judged[k].why);
+	if (rc == 0)
+		*n = left;
+	return rc;
+}
+
 /* x: values of the base, which become those of the next version; so does the momentum, in its place. */
 static int step_tensors(struct versions *v, unsigned p, float *x, const struct versions_answer *a, size_t n)
 {
@@ -185,10 +238,8 @@ static int step_tensors(struct versions *v, unsigned p, float *x, const struct v
 	int rc = 0;
 
 	for (size_t t = 0; t < layout->n && rc == 0; at += layout->v[t++].count) {
-		for (size_t k = 0; k < n; k++) {
-			v->answer[k].value = a[k].value + at;
-			v->answer[k].rest = a[k].rest ? a[k].rest + at : NULL;
-		}
+		for (size_t k = 0; k < n; k++)
+			v->answer[k] = tensor_of(v, &a[k], at, v->answer[k].share);
 		rc = outer_step_tensor(&v->outer, layout->v[t].name, x + at, v->momentum + v->start[p] + at,
 			v->answer, n, layout->v[t].count);
 	}

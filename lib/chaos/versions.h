@@ -10,9 +10,11 @@
 
 #include <stdbool.h>
 
+#include "base/say.h"
 #include "chaos/adoptions.h"
 #include "math/outer_step.h"
 #include "round/fragment.h"
+#include "round/guard.h"
 #include "round/replica.h"
 
 /* What a learner says of one fragment. */
@@ -40,6 +42,7 @@ struct versions {
 	struct versions_fragment *fragment; /* (P); owned */
 	struct outer_step outer;
 	struct outer_step_answer *answer;   /* (learners); owned */
+	struct answer *judged;              /* (learners); owned */
 	uint64_t merges, tokens;     /* tokens of all answers merged */
 };
 
@@ -53,6 +56,10 @@ const float *versions_get(const struct versions *v, unsigned p, uint64_t version
 	struct replica_version *out);
 /* An adoption of it is done: what nobody will adopt any more goes. */
 void versions_adopted(struct versions *v, unsigned p, uint64_t version);
+/* Leaves out of the *n answers those that a syncer would refuse by their lengths (guard_outliers), with a warning each.
+ * limit: 0: none, or at least 1, so that one is left. */
+int versions_judge(struct versions *v, unsigned p, struct versions_answer *a, size_t *n, double limit, struct say *say)
+	ERR_MUST;
 /* Makes the next version of p from n >= 1 answers, in the order in which they are summed. */
 int versions_merge(struct versions *v, unsigned p, uint64_t round, const struct versions_answer *a, size_t n)
 	ERR_MUST;

@@ -51,7 +51,7 @@ static int unit_norm2(double *out, const struct outer_step_answer *a, size_t at,
 	return 0;
 }
 
-static int tensor_norm(double *out, const struct outer_step_answer *a, size_t n)
+int outer_step_norm(double *out, const struct outer_step_answer *a, size_t n)
 {
 	double part;
 	int rc;
@@ -148,7 +148,7 @@ int outer_step_tensor(struct outer_step *s, const char *name, float *x, float *v
 
 	for (size_t k = 0; k < m && rc == 0; k++) {
 		s->share[k] = answer[k].share;
-		rc = tensor_norm(&s->norm[k], &answer[k], n);
+		rc = outer_step_norm(&s->norm[k], &answer[k], n);
 	}
 	if (rc == 0 && m == 1)
 		take_one(s, answer, n);

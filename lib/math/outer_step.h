@@ -26,6 +26,8 @@ struct outer_step {
 /* For tensors of up to `room` elements and up to `most` answers. After a failure, too, outer_step_close. */
 int outer_step_open(struct outer_step *s, size_t room, size_t most) ERR_MUST;
 void outer_step_close(struct outer_step *s);
+/* Length of the delta of n elements. ERR_DATA where a value is not finite. */
+int outer_step_norm(double *out, const struct outer_step_answer *a, size_t n) ERR_MUST;
 /*
  * x and v (n): parameters and momentum, replaced. answer (m): in the order of their identities, m >= 1.
  * ERR_DATA for an answer or a result that is not finite.

@@ -162,7 +162,8 @@ static void find_intervals(struct table *t)
 		const char *y = t->head.word[t->y[i]];
 		size_t n = strlen(y), k = 0;
 
-		while (k < t->head.words && (strncmp(t->head.word[k], y, n) != 0 || strcmp(t->head.word[k] + n, "_ci") != 0))
+		while (k < t->head.words &&
+			(strncmp(t->head.word[k], y, n) != 0 || strcmp(t->head.word[k] + n, "_ci") != 0))
 			k++;
 		t->ci[i] = k < t->head.words ? k : COLUMNS;
 	}
@@ -453,8 +454,8 @@ static int put_axes(struct buf *out, const struct curves *c)
 static int put_plot_intervals(struct buf *out, size_t i, bool dots)
 {
 	return buf_fmt(out, " $c%zu using %s lt %zu notitle,", i,
-		dots ? "1:2:3:4 with yerrorbars ps 0 lw 1" : "1:3:4 with filledcurves fs transparent solid 0.2 noborder",
-		i + 1);
+		dots ? "1:2:3:4 with yerrorbars ps 0 lw 1"
+		     : "1:3:4 with filledcurves fs transparent solid 0.2 noborder", i + 1);
 }
 
 static int put_plot(struct buf *out, const struct curves *c)

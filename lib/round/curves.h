@@ -40,12 +40,11 @@ struct curves {
 /*
  * All of a table, read from an open file. label: what its curves are called, with the values of `by` or the column
  * behind it. Values that are no numbers, like "-", are left out. Where there is a column y_ci beside a column y, it
- * is the half width of an interval about it. ERR_DATA: "line 17: ...", or a column that is not
- * there.
+ * is the half width of an interval about it. ERR_DATA: "line 17: ...", or a column that is not there.
  */
 int curves_add(struct curves *c, int fd, const char *label) ERR_MUST;
-/* ERR_DATA when there is no point at all. Of more than 2000 points of a curve means are drawn. Intervals are bars at the
- * points, or a band about a curve of so many that it is drawn without them. */
+/* ERR_DATA when there is no point at all. Of more than 2000 points of a curve means are drawn. Intervals are bars at
+ * the points, or a band about a curve of so many that it is drawn without them. */
 int curves_script(struct buf *out, const struct curves *c, const struct gnuplot_page *page) ERR_MUST;
 void curves_release(struct curves *c);
 

@@ -224,12 +224,15 @@ ledger         holds '
 	refused "the mean time between faults is 1.728e\+08 s: give more than nothing" --mtbf 2000d -- sleep 1
 	refused "option --slow" --slow 1 -- sleep 1
 	refused 'a plan has no end: give --for$' --print -- sleep 1
+	refused 'a plan of about 3.15e\+08 faults, more than 1e\+06: ' --print --for 365d --mtbf 0.1s -- sleep 1
 	printf 'a sleep 1\nb "x' >broken
 	refused 'broken: line 2: a quotation that does not end$' --list broken
 	plan '-1 kill sleep 1 - -'
 	refused "plan.tsv: line 2: at is '-1': give a number from 0 to " --plan plan.tsv -- sleep 1
 	plan '1 kill sleep 1 - -' '1 kill slep 1 - -'
 	refused "plan.tsv: line 3: there is no process 'slep'; did you mean 'sleep'\?" --plan plan.tsv -- sleep 1
+	plan '1 cut sleep 1 - -'
+	refused "plan.tsv: 'cut' hits 'sleep', which is no learner" --plan plan.tsv -- sleep 1
 	head -c 100 /dev/zero >plan.tsv
 	refused "plan.tsv: a NUL byte: this is no plan$" --plan plan.tsv -- sleep 1
 	run -1 --separate-stderr dl-chaos inject --list nowhere

@@ -183,6 +183,7 @@ row() {
 	refused 2 '^dl-chaos: play takes a trace, a checkpoint and at least one shard$' two.trace g0.ckpt
 	refused 2 '^dl-chaos: option --rule: unknown rule .vote., expected rda or direct$' --rule vote two.trace g0.ckpt two.0.tok
 	refused 2 '^dl-chaos: option --encoding: ' -e q4 two.trace g0.ckpt two.0.tok
+	refused 2 '^dl-chaos: option --outlier: 0, or at least 1: not 0.5$' --outlier 0.5 two.trace g0.ckpt two.0.tok
 	refused 2 '^dl-chaos: g0.ckpt: is an input: ' -o g0.ckpt two.trace g0.ckpt two.0.tok
 	refused 2 '^dl-chaos: -o -: ' -o - two.trace g0.ckpt two.0.tok
 	refused 1 '^dl-chaos: missing.trace: ' missing.trace g0.ckpt two.0.tok
@@ -191,6 +192,33 @@ row() {
 	refused 1 '^dl-chaos: cut.trace: ' cut.trace g0.ckpt two.0.tok
 	sed 's/^12 step learner=1/12 leap learner=1/' two.trace >odd.trace
 	refused 1 '^dl-chaos: odd.trace: line 14: ' odd.trace g0.ckpt two.0.tok
+	broken() { # LINE SED
+		sed "$2" two.trace >broken.trace
+		refused 1 "^dl-chaos: broken.trace: $1" broken.trace g0.ckpt two.0.tok
+	}
+	broken 'line 1: format 2 is not known here' 's/format=1/format=2/'
+	broken "line 1: 'chaos' is no mode: those are " 's/mode=decoupled/mode=chaos/'
+	broken 'line 1: learners are 1 to 65536$' 's/learners=2/learners=0/'
+	broken 'line 1: quorum is more than there are learners$' 's/quorum=1/quorum=3/'
+	broken "line 1: 'mix:7' is no adopt: those are " 's/adopt=rebase/adopt=mix:7/'
+	broken "line 1: 'trace' has no fragments$" 's/ fragments=3//'
+	broken "line 1: grace: -1 is not within " 's/grace=1/grace=-1/'
+	broken 'line 3: learner 5, of 2$' 's/^0 join learner=1/0 join learner=5/'
+	broken "line 4: 'nan' is no number of seconds$" 's/^1 step learner=0/nan step learner=0/'
+	broken 'line 5: time goes back$' 's/^1 step learner=1/0.5 step learner=1/'
+	broken "line 14: share: 2 is not within 0 to 1$" 's/share=0.75/share=2/'
+	broken "line 9: seconds: -10 is not within " 's/seconds=10/seconds=-10/'
+	broken 'line 11: learner 1 has not answered round 1$' 's/answers=0/answers=1/'
+	broken 'line 16: 14 events were read, 15 were written$' 's/events=14/events=15/'
+	broken "a trace of 2000 learners: 1024 at most can be played$" 's/learners=2/learners=2000/'
+	broken "a trace of mode lockstep has one learner, not 2$" 's/mode=decoupled/mode=lockstep/'
+	: >empty.trace
+	refused 1 '^dl-chaos: empty.trace: line 1: the file is empty' empty.trace g0.ckpt two.0.tok
+	refused 1 '^dl-chaos: two.0.tok: line 1: byte ' two.0.tok g0.ckpt two.0.tok
+	refused 1 '^dl-chaos: g0.ckpt: is a checkpoint, not a shard' two.trace g0.ckpt g0.ckpt
+	refused 2 "^dl-chaos: option --until: '-1' is not a time" --until -1 two.trace g0.ckpt two.0.tok
+	refused 2 '^dl-chaos: option --tokens: 0 is not within ' --tokens 0 two.trace g0.ckpt two.0.tok
+	refused 2 '^dl-chaos: option --momentum: 1 is not within ' --momentum 1 two.trace g0.ckpt two.0.tok
 	sed 's/fragments=3/fragments=300/' two.trace >many.trace
 	refused 2 '^dl-chaos: the trace has 300 fragments: ' many.trace g0.ckpt two.0.tok
 	[ ! -e end.ckpt ]

@@ -67,7 +67,7 @@ lockstep    300k  1 '
 @test "a trace that can't be written leaves nothing" {
 	run --separate-stderr dl-chaos sim --for 60 --trace no/x
 	expect_status 1
-	expect_stderr_line "^dl-chaos: no/x: "
+	expect_stderr_line "^dl-chaos: no/x: No such file or directory$"
 	run --separate-stderr sh -c 'dl-chaos sim --for 60 >/dev/full'
 	expect_status 1
 	expect_stderr_line "No space left"
@@ -114,8 +114,16 @@ refused() {
 	refused "is not like 2@6h-18h" --join 2
 	refused "leave later than they come" --join 2@2h-1h
 	refused "only where there are learners" --mode elastic --join 2@1h
+	refused "the time of a repair must be 0 to" --repair 1-never
 	refused "fragments" -P 0
-	refused "interval" -H 0
+	refused "the interval H must be 1 to" -H 0
+	refused "the overlap tau must be 1 to 4096" --tau 5000
+	refused "option --learners: '-1' is no number" -m -1
+	refused "the quorum is 1 to the number of learners, 2; not 3" -m 4,2 -K 3
+	refused "option --step: '-1' is no time" --step -1
+	refused "option --adopt: 'mix:0.5' is no rule" --adopt mix:0.5
+	refused "option --mode needs a value" --mode
+	refused "option --seed: 'x' is not a whole number" --seed x
 	refused "whole number" -K 1.5
 	refused "bandwidth" --bandwidth 0
 	refused "length" --for never

@@ -624,6 +624,32 @@ static void an_old_version(void)
 	free(out.params);
 }
 
+#define TWO_ANSWERS(answers) \
+	"0 join learner=0\n0 join learner=1\n1 step learner=0\n1 step learner=1\n" \
+	"1 call round=1 fragment=1 version=0 invited=all\n1 answer round=1 fragment=1 learner=0 steps=1 tokens=16\n" \
+	"1 answer round=1 fragment=1 learner=1 steps=1 tokens=16\n2 merge round=1 fragment=1 version=1 answers=" answers "\n"
+
+/* Of two answers the longer one is left out where the limit is 1, and the other merged alone. */
+static void the_longer_answer_is_left_out(void)
+{
+	size_t bytes = tensors_total(&run.layout) * sizeof(float);
+	struct played guarded, zero, one, both;
+	struct play_conf c = conf();
+
+	CHECK(play(&zero, trace_file(HEAD("decoupled", 2, "rebase"), TWO_ANSWERS("0")), c, 1, 1) == 0);
+	CHECK(play(&one, trace_file(HEAD("decoupled", 2, "rebase"), TWO_ANSWERS("1")), c, 1, 1) == 0);
+	c.outlier = 100;
+	CHECK(play(&both, trace_file(HEAD("decoupled", 2, "rebase"), TWO_ANSWERS("0,1")), c, 1, 1) == 0);
+	c.outlier = 1;
+	CHECK(play(&guarded, trace_file(HEAD("decoupled", 2, "rebase"), TWO_ANSWERS("0,1")), c, 1, 1) == 0);
+	CHECK(memcmp(zero.params, one.params, bytes) != 0 && memcmp(both.params, guarded.params, bytes) != 0);
+	CHECK((memcmp(guarded.params, zero.params, bytes) == 0) != (memcmp(guarded.params, one.params, bytes) == 0));
+	free(zero.params);
+	free(one.params);
+	free(both.params);
+	free(guarded.params);
+}
+
 /* Whatever is simulated can be played: answers that come when their round is over, learners that have lost what they had
  * answered with, all that sim.c draws. */
 static void whatever_is_simulated(void)
@@ -689,6 +715,7 @@ int main(void)
 	elastic_parts();
 	lost_and_back();
 	an_old_version();
+	the_longer_answer_is_left_out();
 	whatever_is_simulated();
 	what_cannot_be_played();
 	small_run_remove(&run);
