@@ -45,3 +45,27 @@ int difference_write(struct frame_writer *w, const struct tensors *layout, enum 
 	free(work);
 	return rc;
 }
+
+static void undo_slice(float *local, const float *base, const struct frame_slice *s)
+{
+	for (uint32_t i = 0; i < s->n; i++)
+		local[i] = (float)(((double)base[i] - s->value[i]) - (s->rest ? s->rest[i] : 0));
+}
+
+int difference_undo(const struct frame_reader *r, const float *base, float *local)
+{
+	const struct tensors *ts = &frame_header(r)->tensors;
+	struct frame_scratch *scratch;
+	struct frame_slice s;
+	uint64_t start = 0;
+	int rc = frame_scratch_new(&scratch);
+
+	if (rc < 0)
+		return rc;
+	for (uint32_t t = 0; t < ts->n && rc == 0; start += ts->v[t++].count)
+		for (uint32_t i = 0; i < frame_slices(r, t) && rc == 0; i++)
+			if ((rc = frame_slice_at(r, scratch, t, i, &s)) == 0)
+				undo_slice(local + start + s.first, base + start + s.first, &s);
+	frame_scratch_free(scratch);
+	return rc;
+}

@@ -233,6 +233,30 @@ static int fetch_patiently(struct learner_run *l, unsigned p, float *value, stru
 	return rc < 0 ? rc : 0;
 }
 
+/*
+ * The head has moved on while the learner was away. The version it trained from is mostly there still, and so is
+ * its own last answer: the newer version is adopted by the rule, and nothing lost, as if it had never stopped.
+ * false: something is missing.
+ */
+static bool rejoin(struct learner_run *l, unsigned p, const struct replica_version *v, const float *value)
+{
+	struct courier *c = l->courier;
+	float *base = courier_desk(c)->slot[1].value, *snap = courier_desk(c)->slot[2].value;
+	const struct replica_part *part = &l->replica.part[p];
+	const digest id = part->base.id;
+	struct replica_version old = { 0 };
+
+	if (!l->past.whole || l->replica.rule.how != ADOPT_REBASE || part->work.tokens == 0 ||
+		courier_fetch(c, p, part->base.version, &id, base, &old, l->pool) != 1)
+		return false;
+	replica_load(&l->replica, p, &old, base, true);
+	if (part->round > old.round && revive_snapshot(snap, &l->cut.v[p], p, part->round, &id, base, &l->about,
+			courier_learners(c), &l->key->secret.pub))
+		replica_recall(&l->replica, p, snap);
+	replica_adopt(&l->replica, p, v, value);
+	return true;
+}
+
 static int load_fragment(struct learner_run *l, unsigned p, float *value)
 {
 	struct replica_version v = { 0 };
@@ -242,7 +266,8 @@ static int load_fragment(struct learner_run *l, unsigned p, float *value)
 	if (rc < 0)
 		return rc;
 	keep = l->past.whole && !replica_differs(&l->replica, p, v.version, &v.id);
-	replica_load(&l->replica, p, &v, value, keep);
+	if (keep || !rejoin(l, p, &v, value))
+		replica_load(&l->replica, p, &v, value, keep);
 	return 0;
 }
 

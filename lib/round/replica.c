@@ -97,6 +97,15 @@ void replica_load(struct replica *r, unsigned p, const struct replica_version *v
 	part->kept = part->pending = false;
 }
 
+void replica_recall(struct replica *r, unsigned p, const float *snap)
+{
+	struct replica_part *part = &r->part[p];
+
+	memcpy(r->snap + r->start[p], snap, bytes_of(r, p));
+	part->kept = true;
+	part->at = r->steps - part->work.steps;
+}
+
 /* ---- training ---- */
 
 static void count(struct replica_work *w, uint64_t tokens, double loss)

@@ -91,6 +91,10 @@ void replica_settle(struct replica *r);
 void replica_load(struct replica *r, unsigned p, const struct replica_version *v, const float *value,
 	bool keep);
 
+/* After a load that keeps: the snapshot that went out last, which was taken from this base, is found again. So it is
+ * known what of the parameters no answer has, as if the learner had never stopped. snap: (elems). */
+void replica_recall(struct replica *r, unsigned p, const float *snap);
+
 /* ---- training ---- */
 
 void replica_step(struct replica *r, uint64_t tokens, double loss);

@@ -9,6 +9,7 @@
 #include "form/card.h"
 #include "form/frame.h"
 #include "io/place.h"
+#include "round/difference.h"
 #include "round/rundir.h"
 
 #define LIST_MOST 100000 /* entries of a directory */
@@ -133,25 +134,57 @@ static int newest_first(const void *a, const void *b)
 	return (y->round > x->round) - (y->round < x->round);
 }
 
-/* One that is whole, ours and of this run. */
-static bool look_at_delta(struct meta *m, const struct own_delta *d, const struct meta *about,
-	const struct trust *learners, const struct sig_public *own)
+/* One that is whole, ours and of this run. Whatever comes of it, the caller frees the reader and closes the file. */
+static bool open_delta(struct frame_reader **r, int *fd, struct meta *m, const struct own_delta *d,
+	const struct meta *about, const struct trust *learners, const struct sig_public *own)
 {
 	char path[RUNDIR_PATH], name[5];
-	struct frame_reader *r = NULL;
-	bool good;
-	int fd;
 
-	if (place_open(rundir_delta(path, about->learner, d->fragment, d->round), &fd) != 1)
+	*r = NULL;
+	if (place_open(rundir_delta(path, about->learner, d->fragment, d->round), fd) != 1) {
+		*fd = -1;
 		return false;
-	good = frame_open(&r, fd, path, learners, NULL) == 0 && frame_seekable(r) == 0 &&
-		memcmp(frame_signer(r), own, sizeof *own) == 0 &&
-		meta_read(m, frame_header(r)) == 0 && m->kind == KIND_DELTA &&
+	}
+	return frame_open(r, *fd, path, learners, NULL) == 0 && frame_seekable(*r) == 0 &&
+		memcmp(frame_signer(*r), own, sizeof *own) == 0 &&
+		meta_read(m, frame_header(*r)) == 0 && m->kind == KIND_DELTA &&
 		strcmp(m->run, about->run) == 0 && strcmp(m->learner, about->learner) == 0 &&
 		strcmp(m->fragment, rundir_fragment_name(name, d->fragment)) == 0 &&
 		m->round == d->round;
+}
+
+static void close_delta(struct frame_reader *r, int fd)
+{
 	frame_reader_free(r);
-	close(fd);
+	if (fd >= 0)
+		close(fd);
+}
+
+static bool look_at_delta(struct meta *m, const struct own_delta *d, const struct meta *about,
+	const struct trust *learners, const struct sig_public *own)
+{
+	struct frame_reader *r;
+	int fd;
+	bool good = open_delta(&r, &fd, m, d, about, learners, own);
+
+	close_delta(r, fd);
+	return good;
+}
+
+bool revive_snapshot(float *snap, const struct fragment *f, unsigned p, uint64_t round, const digest *id,
+	const float *base, const struct meta *about, const struct trust *learners, const struct sig_public *own)
+{
+	const struct own_delta d = { p, round };
+	struct frame_reader *r;
+	struct meta m;
+	char hex[65];
+	bool good;
+	int fd;
+
+	sig_hex(hex, id->b, sizeof id->b);
+	good = open_delta(&r, &fd, &m, &d, about, learners, own) && strcmp(m.base, hex) == 0 &&
+		tensors_same(&f->layout, &frame_header(r)->tensors) == 0 && difference_undo(r, base, snap) == 0;
+	close_delta(r, fd);
 	return good;
 }
 

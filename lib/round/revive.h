@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/say.h"
+#include "round/fragment.h"
 #include "round/run_state.h"
 
 struct revived {
@@ -30,6 +31,13 @@ struct revived {
 int revive(struct revived *v, struct run_state *s, const struct meta *about, const struct trust *learners,
 	const struct sig_public *own, struct pool *pool, struct say *say) ERR_MUST;
 void revived_release(struct revived *v);
+
+/*
+ * The parameters of fragment p that the answer to a round was made of, back from its delta, into snap (elems).
+ * false: that is not there, is not whole, or was not made from this base (id, and its values). about as above.
+ */
+bool revive_snapshot(float *snap, const struct fragment *f, unsigned p, uint64_t round, const digest *id,
+	const float *base, const struct meta *about, const struct trust *learners, const struct sig_public *own);
 
 /* Moments and updates from the newest good state of anybody else: 1, the name in from (KEY_NAME + 1); or 0,
  * and zeros. */

@@ -248,6 +248,30 @@ setup() {
 	tape_has ' done ' || complain "no end after $i rounds" "$(tail cron.log)"
 	expect_sound run
 	[ "$(ledger_of_all under_way)" -eq 0 ] || complain "a last merge was missed" "$(dl-show --ledger run)"
+	[ "$(ledger_of_all lost)" -eq 0 ] || complain "lost between two lines" "$(dl-show --ledger run)"
+}
+
+@test "a learner that stopped tidily has lost nothing when it comes back to a run that went on" {
+	small_run run
+	sync_run
+	learn a
+	learn b
+	until_true tape_has 4 ' merge .*[=,]a:'
+	kill -TERM "${pids[a]}"
+	ended a
+	local before p
+	before=$(dl-show --ledger --json run | sed -nE 's/.*"learner":"a",[^}]*"lost":([0-9]+).*/\1/p')
+	for p in 0 1 2 3; do
+		until_true tape_has $(($(tape_count " publish .*fragment=f00$p ") + 2)) " publish .*fragment=f00$p "
+	done
+	learn a
+	until_true tape_has ' back learner=a '
+	until_true tape_has $(($(tape_count ' merge .*[=,]a:') + 2)) ' merge .*[=,]a:'
+	kill -TERM "${pids[sync]}" "${pids[a]}" "${pids[b]}"
+	ended sync a b
+	dl-show --ledger --json run | grep -q "\"learner\":\"a\",[^}]*\"lost\":$before[,}]" ||
+		complain "lost $before before" "$(dl-show --ledger run)"
+	expect_sound run
 }
 
 # ledger_of_all COLUMN: of the whole run, a whole number.

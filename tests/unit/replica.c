@@ -338,6 +338,32 @@ static void what_died_is_lost(void)
 	replica_close(&r);
 }
 
+static void what_was_under_way_is_rebased_in_the_next_life(void)
+{
+	const struct beat_fragment books = { .version = 3, .steps = 2, .tokens = 20, .round = 8, .answered = 50 };
+	const struct replica_version old = version(3, 6, 30, first), newer = version(4, 8, 50, second);
+	const float theta[4] = { 1, 1, 1, 1 }, next[4] = { 10, 10, 10, 10 }, snap[4] = { 5, 5, 5, 5 };
+	struct replica r;
+
+	revive(&r, books, 70);
+	r.steps = 9;
+	params[0] = params[3] = 7;
+	replica_load(&r, 0, &old, theta, true);
+	replica_recall(&r, 0, snap);
+	replica_adopt(&r, 0, &newer, next);
+	CHECK(params[0] == 12 && params[3] == 12 && r.part[0].work.tokens == 20 && r.part[0].lost == 0);
+	CHECK(r.step == 52); /* the merge's, and two since the answer that is in it */
+	balanced(&r);
+	replica_close(&r);
+
+	revive(&r, books, 70);
+	replica_load(&r, 0, &old, theta, true);
+	replica_adopt(&r, 0, &newer, next); /* what the answer was made of is not known */
+	CHECK(params[0] == 10 && r.part[0].work.tokens == 0 && r.part[0].lost == 20);
+	balanced(&r);
+	replica_close(&r);
+}
+
 static void books_that_cannot_be_are_cut_to_size(void)
 {
 	const struct beat_fragment books = { .tokens = 90, .steps = 9, .answered = 500 };
@@ -382,6 +408,7 @@ int main(void)
 	a_newer_version_drops_a_snapshot_that_waits();
 	the_global_step_follows_the_merges();
 	what_died_is_lost();
+	what_was_under_way_is_rebased_in_the_next_life();
 	books_that_cannot_be_are_cut_to_size();
 	the_beat_tells_the_books();
 	fragments_release(&cut);
