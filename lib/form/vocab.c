@@ -91,6 +91,15 @@ static uint32_t place_of(const struct vocab *v, const struct field *f)
 	return (uint32_t)(f->bytes - (const uint8_t *)v->bytes.data);
 }
 
+/* As the trainer writes it: <0x0A>. */
+static bool names_byte(const char *text, size_t n)
+{
+	static const char digits[] = "0123456789ABCDEF";
+
+	return n == 6 && memcmp(text, "<0x", 3) == 0 && memchr(digits, text[3], 16) && memchr(digits, text[4], 16) &&
+		text[5] == '>';
+}
+
 static int check_piece(const struct vocab *v, const struct piece *p)
 {
 	const char *text = v->bytes.data + p->at;
@@ -103,6 +112,8 @@ static int check_piece(const struct vocab *v, const struct piece *p)
 		return err_set(ERR_DATA, "piece %zu: its score is not finite", v->n);
 	if (p->type < PIECE_NORMAL || p->type > PIECE_BYTE)
 		return err_set(ERR_DATA, "piece %zu is of unknown type %d", v->n, (int)p->type);
+	if (p->type == PIECE_BYTE && !names_byte(text, p->n))
+		return err_set(ERR_DATA, "piece %zu stands for a byte, and is not named <0x00> to <0xFF>", v->n);
 	return 0;
 }
 
@@ -245,8 +256,20 @@ static void check_special(const struct vocab *v, int32_t *id, enum piece_type ty
 		*id = -1;
 }
 
+/* A table, its length before it, and text behind it. */
+static int check_rules(const struct vocab *v)
+{
+	const uint8_t *rules = (const uint8_t *)v->bytes.data + v->charsmap;
+
+	if (v->charsmap_n == 0 || (v->charsmap_n >= 4 && le32_get(rules) <= v->charsmap_n - 4))
+		return 0;
+	return err_set(ERR_DATA, "its rules of normalisation are not whole");
+}
+
 static int check(struct vocab *v)
 {
+	int rc;
+
 	if (v->n == 0)
 		return err_set(ERR_DATA, "no pieces: not a SentencePiece model");
 	if (v->kind < VOCAB_UNIGRAM || v->kind > VOCAB_CHAR)
@@ -255,7 +278,8 @@ static int check(struct vocab *v)
 	check_special(v, &v->bos, PIECE_CONTROL);
 	check_special(v, &v->eos, PIECE_CONTROL);
 	check_special(v, &v->pad, PIECE_CONTROL);
-	return check_unique(v);
+	rc = check_rules(v);
+	return rc < 0 ? rc : check_unique(v);
 }
 
 static int parse_bytes(struct vocab *v)

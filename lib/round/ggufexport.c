@@ -125,12 +125,14 @@ static int check_vocab(const struct model_conf *c, const struct vocab *v)
 	return 0;
 }
 
+/* No two pieces are the same, so that their number tells. */
 static bool has_bytes(const struct vocab *v)
 {
+	size_t n = 0;
+
 	for (size_t i = 0; i < v->n; i++)
-		if (v->v[i].type == PIECE_BYTE)
-			return true;
-	return false;
+		n += v->v[i].type == PIECE_BYTE;
+	return n == BYTES;
 }
 
 static int put_pieces(const struct job *j)
@@ -145,8 +147,8 @@ static int put_pieces(const struct job *j)
 	if (rc < 0)
 		rc = err_at(rc, "%s", x->tokenizer);
 	else if (v.kind == VOCAB_BPE && !has_bytes(&v))
-		say_warn(x->say, "%s: has no byte pieces (spm_train --byte_fallback): llama.cpp cannot read text "
-			"with characters that are not in it", x->tokenizer);
+		say_warn(x->say, "%s: has no pieces for all bytes (spm_train --byte_fallback): llama.cpp cannot "
+			"read text with characters that are not in it", x->tokenizer);
 	if (rc == 0)
 		rc = blame(j, gguf_vocab_pieces(j->w, &v, j->ckpt.model.vocab, !x->no_bos));
 	vocab_release(&v);

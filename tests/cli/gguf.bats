@@ -167,6 +167,18 @@ tensor blk.1.ffn_gate_exps.weight f16 3x32x16
 	expect_stdout_like 'key tokenizer.ggml.add_bos_token false'
 }
 
+@test "-f gguf: a vocabulary in which bytes are missing comes with a warning" {
+	cp "$repo/tests/fuzz/seeds/vocab/bpe" none
+	{ cat none; printf '\n\017\n\006<0x41>\025\0\0\0\0\030\006'; } >one
+	for name in none one; do
+		dl-init -c <(gguf_conf) --tokenizer $name >bpe.ckpt
+		run -0 --separate-stderr dl-export -f gguf --tokenizer $name -o out bpe.ckpt
+		expect_stderr_line "^dl-export: $name: has no pieces for all bytes \(spm_train --byte_fallback\): "
+	done
+	run -0 dl-gguf out
+	expect_stdout_like 'key tokenizer.ggml.tokens \[13\]'
+}
+
 @test "-f gguf: the output is not the vocabulary" {
 	mkdir theirs
 	cp "$repo/tests/fuzz/seeds/vocab/bpe" theirs/tokenizer.model

@@ -71,7 +71,7 @@ static void a_model_is_read(void)
 	bytes(&trainer, 2, "prefix", 6);
 	bytes(&m, 2, trainer.b, trainer.n);
 	bytes(&normalizer, 1, "nmt_nfkc", 8);
-	bytes(&normalizer, 2, "rules", 5);
+	bytes(&normalizer, 2, "\4\0\0\0rules", 9);
 	number(&normalizer, 3, 0);
 	number(&normalizer, 4, 0);
 	bytes(&m, 3, normalizer.b, normalizer.n);
@@ -82,7 +82,7 @@ static void a_model_is_read(void)
 	CHECK(v.unk == 0 && v.bos == 1 && v.eos == -1 && v.pad == -1);
 	CHECK(v.v[4].n == 4 && memcmp(v.bytes.data + v.v[4].at, "\xe2\x96\x81" "a", 4) == 0);
 	CHECK(v.v[4].score == -1.5f && v.v[4].type == PIECE_NORMAL && v.v[3].type == PIECE_BYTE);
-	CHECK(v.charsmap_n == 5 && memcmp(v.bytes.data + v.charsmap, "rules", 5) == 0);
+	CHECK(v.charsmap_n == 9 && memcmp(v.bytes.data + v.charsmap, "\4\0\0\0rules", 9) == 0);
 	vocab_digest(d, &v);
 	/* BLAKE2b-256, reckoned by Python's hashlib */
 	CHECK_STR(d, "adb6198863a4e5857ef8162c47bb3919c0c9857974f5ab2f0d848116500ac4cb");
@@ -116,6 +116,7 @@ static void refused(const struct made *m, const char *says)
 
 static void what_makes_no_sense_is_refused(void)
 {
+	static const char *const odd[] = { "b", "<0x4>", "<0x0a>", "<0xGG>", "<0x041>", "<0x41]" };
 	struct made m, trainer = { .n = 0 };
 	size_t whole;
 
@@ -136,6 +137,19 @@ static void what_makes_no_sense_is_refused(void)
 	begin(&m);
 	piece(&m, "b", 0, 99);
 	refused(&m, "piece 5 is of unknown type 0");
+	for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+		begin(&m);
+		piece(&m, odd[i], 0, PIECE_BYTE);
+		refused(&m, "piece 5 stands for a byte, and is not named <0x00> to <0xFF>");
+	}
+	for (size_t n = 1; n < 9; n++) {
+		struct made normalizer = { .n = 0 };
+
+		begin(&m);
+		bytes(&normalizer, 2, "\5\0\0\0rule", n);
+		bytes(&m, 3, normalizer.b, normalizer.n);
+		refused(&m, "its rules of normalisation are not whole");
+	}
 	begin(&m);
 	number(&trainer, 3, 9);
 	bytes(&m, 2, trainer.b, trainer.n);
