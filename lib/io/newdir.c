@@ -71,6 +71,8 @@ static int find(struct newdir *d)
 {
 	struct stat st;
 
+	if (!*d->name) /* with the current directory before it, it would be that one */
+		return err_set(ERR_IO, "'': not the name of a directory");
 	if (stat(d->name, &st) == 0)
 		return find_present(d, &st);
 	if (errno != ENOENT)

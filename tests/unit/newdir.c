@@ -55,6 +55,9 @@ static void test_nothing(void)
 	CHECK(newdir_open(&d, "no/such") == ERR_IO);
 	CHECK_SAYS("no/such");
 	newdir_abort(&d);
+	CHECK(newdir_open(&d, "") == ERR_IO);
+	CHECK_SAYS("'': not the name of a directory");
+	newdir_abort(&d);
 	expect_empty();
 }
 
