@@ -63,7 +63,7 @@ static const struct asked given[GIVEN] = {
 
 static struct {
 	const char *run, *corpus, *conf, *key, *trust, *value[GIVEN];
-	uint64_t learners, threads;
+	uint64_t learners, threads, batch, context;
 	bool print, quiet, verbose;
 } o;
 
@@ -72,6 +72,8 @@ static const struct opt table[] = {
 	{ 'm', "learners", OPT_U64, &o.learners, "M", "learners on this machine", 1, LEARNERS_MAX },
 	{ 0, "corpus", OPT_TEXT, &o.corpus, "FILE", "train on this text or shard (the King James Bible)" },
 	{ 'j', "threads", OPT_U64, &o.threads, "N", "threads of each learner (processors / M)", 1, 1024 },
+	{ 0, "batch", OPT_U64, &o.batch, "N", "samples a step of each learner (the run's)", 1, 1 << 20 },
+	{ 0, "context", OPT_U64, &o.context, "N", "tokens a sample (the run's)", 1, 1 << 24 },
 	{ 'c', "conf", OPT_TEXT, &o.conf, "CONF", "new run: configuration, as for dl-init (tiny)" },
 	PASSED(0, "seed", SEED, "N", "new run: seed of the initial values and of lots"),
 	PASSED(0, "label", LABEL, "NAME", "new run: tells it from others of its kind"),
@@ -120,7 +122,7 @@ struct work {
 	char *root;                  /* the run directory from anywhere, when commands are printed; else NULL */
 	char *corpus, *key_path, *trust_path; /* as seen from anywhere; NULL: not given */
 	struct conf conf;            /* the whole configuration that was asked for; empty when none was */
-	char threads[32];
+	char threads[32], batch[32], context[32]; /* as words; empty: not given */
 	struct crew crew;
 	struct post *post;           /* of all of the crew, the last first */
 	struct proc_watch watch;
@@ -252,6 +254,11 @@ static int hire_syncer(struct work *w)
 	return crew_add(&w->crew, "syncer", w->sync, p->words.v, LOG "/syncer.log");
 }
 
+static const char *given_word(const char *word)
+{
+	return *word ? word : NULL;
+}
+
 static int hire_learner(struct work *w, unsigned k)
 {
 	struct post *p = new_post(w, "dl-learn");
@@ -266,6 +273,8 @@ static int hire_learner(struct work *w, unsigned k)
 	add_pair(&p->words, "-i", p->name);
 	add_pair(&p->words, "-d", p->shard);
 	add_pair(&p->words, "-j", w->threads);
+	add_pair(&p->words, "-B", given_word(w->batch));
+	add_pair(&p->words, "-T", given_word(w->context));
 	add_pair(&p->words, "-k", w->key_path);
 	add_pair(&p->words, "--trust", w->trust_path);
 	return crew_add(&w->crew, p->name, w->learn, p->words.v, p->log);
@@ -472,6 +481,8 @@ static int report(const struct work *w)
 	rundir_ckpt(ckpt, w->view->head.step);
 	add(&v, "dl-eval");
 	add_pair(&v, "-d", dataset_valid(valid, (unsigned)o.learners));
+	add_pair(&v, "-B", given_word(w->batch));
+	add_pair(&v, "-T", given_word(w->context));
 	add_pair(&v, "-k", w->key_path);
 	add_pair(&v, "--trust", w->trust_path);
 	add(&v, ckpt);
@@ -558,12 +569,29 @@ static int enter(struct work *w)
 	return rc;
 }
 
+/* What learners and the evaluation at the end are told besides. */
+static int write_sizes(struct work *w)
+{
+	const uint32_t most = w->view->manifest.model.context;
+
+	if (o.context > most)
+		return err_set(ERR_USAGE, "option --context: %" PRIu64 " is more than the model's %" PRIu32, o.context,
+			most);
+	if (o.batch)
+		snprintf(w->batch, sizeof w->batch, "%" PRIu64, o.batch);
+	if (o.context)
+		snprintf(w->context, sizeof w->context, "%" PRIu64, o.context);
+	return 0;
+}
+
 static int run(struct work *w)
 {
 	int rc = prepare(w);
 
 	if (rc == 0)
 		rc = enter(w);
+	if (rc == 0)
+		rc = write_sizes(w);
 	if (rc == 0)
 		rc = dataset_make(w->corpus, &w->view->manifest.model, (unsigned)o.learners, w->key_path, &w->trust);
 	if (rc == 0)

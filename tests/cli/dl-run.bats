@@ -339,6 +339,17 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 	expect_stderr_line 'the run has another one, in data/corpus\.tok$'
 }
 
+@test "--batch and --context are for the learners and the result; a context longer than the model's is refused" {
+	run -0 --separate-stderr run_small --batch 2 --context 16 --print
+	[ "$(grep -c -- '^learner-[01] .* -B 2 -T 16\b' <<<"$output")" -eq 2 ] || complain
+	run -2 --separate-stderr in_time dl-run -m 2 --context 33 run
+	expect_stderr_line "^dl-run: option --context: 33 is more than the model's 32$"
+	run -0 --separate-stderr in_time dl-run -m 2 --batch 2 --context 16 run
+	[ "$(sed 1d <<<"$output")" = "$(dl-eval -B 2 -T 16 -d run/data/2.valid.tok run/ckpt/*.ckpt)" ] || complain
+	run -0 dl-show run/ckpt/*.ckpt
+	expect_stdout_like 'conf.context +32'
+}
+
 @test "on a terminal one line tells the progress" {
 	command -v script >/dev/null || skip "no script"
 	run -0 script -qec "$(declare -f run_small); run_small" /dev/null </dev/null
