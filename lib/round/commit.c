@@ -6,10 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/num.h"
 #include "form/content.h"
 #include "io/place.h"
-#include "round/decision.h"
 #include "round/epoch.h"
 #include "round/merging.h"
 #include "round/rundir.h"
@@ -209,26 +207,6 @@ static int judge(struct work *w, struct commit *c)
 
 /* ---- the decision ---- */
 
-int commit_refuse(struct tape *t, double now, uint64_t round, unsigned fragment,
-	const struct commit_answer *a)
-{
-	char name[5];
-
-	tape_begin(t, now, "refuse");
-	tape_put_u64(t, "round", round);
-	tape_put(t, "fragment", rundir_fragment_name(name, fragment));
-	tape_put(t, "learner", a->learner);
-	tape_put_id(t, "id", &a->id);
-	tape_put(t, "verdict", verdict_name(a->verdict));
-	tape_put_u64(t, "tokens", a->tokens);
-	if (a->trained) {
-		tape_put_u64(t, "incarnation", a->incarnation);
-		tape_put_u64(t, "trained", a->trained);
-	}
-	tape_put(t, "why", a->why);
-	return tape_end(t, false);
-}
-
 static int tell_refusals(const struct work *w, const struct commit *c)
 {
 	int rc = 0;
@@ -257,63 +235,6 @@ static void put_in_order(struct commit *c, size_t accepted)
 	c->answers = accepted;
 }
 
-/* LEARNER:ID:SHARE:NORM,... of the answers that count. */
-static int format_answers(struct buf *out, const struct commit *c)
-{
-	char hex[65], share[32], norm[32];
-	int rc = 0;
-
-	for (size_t i = 0; i < c->answers && rc == 0; i++) {
-		const struct commit_answer *a = &c->answer[i];
-
-		sig_hex(hex, a->id.b, sizeof a->id.b);
-		num_f64_text(share, a->share);
-		num_f64_text(norm, a->norm);
-		rc = buf_fmt(out, "%s%s:%s:%s:%s", out->len ? "," : "", a->learner, hex, share, norm);
-	}
-	return rc;
-}
-
-static void put_times(struct tape *t, const struct commit *c)
-{
-	tape_put_f64(t, "quorum", c->quorum);
-	tape_put_f64(t, "waited", c->waited);
-	tape_put_f64(t, "xi_step", c->times.step);
-	tape_put_f64(t, "xi_quorum", c->times.quorum);
-	tape_put_f64(t, "xi_sync", c->times.sync);
-	tape_put_f64(t, "slack", c->times.slack);
-	tape_put_f64(t, "window", c->times.window);
-}
-
-static int tell_decision(const struct work *w, const struct commit *c)
-{
-	struct tape *t = w->conf->tape;
-	struct buf answers = BUF_INIT;
-	char name[5];
-	int rc = format_answers(&answers, c);
-
-	if (rc == 0) {
-		tape_begin(t, w->conf->now, "merge");
-		tape_put_u64(t, "round", c->round);
-		tape_put(t, "fragment", rundir_fragment_name(name, c->fragment));
-		tape_put_u64(t, "version", c->version);
-		tape_put_id(t, "base", &c->base);
-		tape_put(t, "merge", c->merge);
-		tape_put(t, "rule", merge_rule_name(c->rule));
-		tape_put_f64(t, "outer_lr", c->outer.eta);
-		tape_put_f64(t, "momentum", c->outer.mu);
-		tape_put_u64(t, "step", c->step);
-		tape_put_u64(t, "tokens", c->tokens);
-		if (c->fresh)
-			tape_put(t, "prior", "none");
-		put_times(t, c);
-		tape_put(t, "answers", answers.data ? answers.data : "");
-		rc = tape_end(t, true);
-	}
-	buf_release(&answers);
-	return rc;
-}
-
 static int decide(struct work *w, struct commit *c)
 {
 	const struct meta *next = merging_meta(w->merging);
@@ -326,7 +247,7 @@ static int decide(struct work *w, struct commit *c)
 		(rc = tell_refusals(w, c)) < 0)
 		return rc;
 	put_in_order(c, w->answers.accepted);
-	if ((rc = tell_decision(w, c)) < 0)
+	if ((rc = commit_tell_merge(w->conf->tape, w->conf->now, c)) < 0)
 		return rc;
 	c->decided = true;
 	return reached(w, COMMIT_DECIDED);
@@ -401,21 +322,6 @@ static int read_back(const char *path, const struct trust *makers, digest *conte
 	return rc;
 }
 
-static int tell_published(const struct work *w, const struct commit *c)
-{
-	struct tape *t = w->conf->tape;
-	char name[5];
-
-	tape_begin(t, w->conf->now, "publish");
-	tape_put_u64(t, "round", c->round);
-	tape_put(t, "fragment", rundir_fragment_name(name, c->fragment));
-	tape_put_u64(t, "version", c->version);
-	tape_put_id(t, "id", &c->id);
-	tape_put_id(t, "content", &c->content);
-	tape_put_id(t, "outer", &c->momentum);
-	return tape_end(t, true);
-}
-
 static int carry_out(struct work *w, struct commit *c)
 {
 	digest id;
@@ -429,12 +335,13 @@ static int carry_out(struct work *w, struct commit *c)
 		return rc;
 	if ((rc = read_back(w->outer_path, w->conf->makers, &c->momentum, &id)) < 0 ||
 		(rc = read_back(w->path[1], w->conf->makers, &c->content, &c->id)) < 0 ||
-		(rc = reached(w, COMMIT_READ_BACK)) < 0 || (rc = tell_published(w, c)) < 0)
+		(rc = reached(w, COMMIT_READ_BACK)) < 0 ||
+		(rc = commit_tell_publish(w->conf->tape, w->conf->now, c)) < 0)
 		return rc;
 	return reached(w, COMMIT_PUBLISHED);
 }
 
-/* ---- */
+/* ---- all of it ---- */
 
 static void open_work(struct work *w, const struct commit_conf *conf, bool again)
 {
@@ -579,47 +486,5 @@ int commit_remake(struct commit *c, const struct commit_conf *conf, uint64_t epo
 	if (rc == 0)
 		rc = replace(&w, c);
 	release(&w);
-	return rc;
-}
-
-/* ---- reading a decision ---- */
-
-static int take_answers(struct commit *c, const struct decision *d)
-{
-	c->answer = calloc(d->answers, sizeof *c->answer);
-	if (!c->answer)
-		return err_nomem();
-	for (; c->answers < d->answers; c->answers++) {
-		struct commit_answer *to = &c->answer[c->answers];
-		const struct tape_answer *from = &d->answer[c->answers];
-
-		memcpy(to->learner, from->learner, sizeof to->learner);
-		to->id = from->id;
-		to->share = from->share;
-		to->norm = from->norm;
-	}
-	return 0;
-}
-
-int commit_parse(struct commit *c, const struct tape_line *l)
-{
-	struct decision d;
-	int rc = decision_parse(&d, l);
-
-	*c = (struct commit){ .decided = true };
-	if (rc < 0)
-		return err_at(rc, "line %" PRIu64, l->number);
-	c->round = d.round;
-	c->version = d.version;
-	c->fragment = d.fragment;
-	c->base = d.base;
-	c->step = d.step;
-	c->tokens = d.tokens;
-	c->rule = d.rule;
-	c->outer = d.outer;
-	c->fresh = d.fresh;
-	memcpy(c->merge, d.merge, sizeof c->merge);
-	rc = take_answers(c, &d);
-	decision_release(&d);
 	return rc;
 }

@@ -92,10 +92,14 @@ int commit_remake(struct commit *c, const struct commit_conf *conf, uint64_t epo
 /* Is the file of a version, to its last byte, the one of this identity? ERR_DATA, ERR_AUTH: no. */
 int commit_verify(unsigned fragment, uint64_t version, const digest *id, const struct trust *makers) ERR_MUST;
 
+/* ---- its lines on the tape ---- */
+
 /* A decision as its line `merge` has it. Fills an empty commit. */
 int commit_parse(struct commit *c, const struct tape_line *l) ERR_MUST;
-/* The refusal of one answer, on the tape. */
+/* The refusal of one answer; the decision; that it is out. The last two are durable. */
 int commit_refuse(struct tape *t, double now, uint64_t round, unsigned fragment,
 	const struct commit_answer *a) ERR_MUST;
+int commit_tell_merge(struct tape *t, double now, const struct commit *c) ERR_MUST;
+int commit_tell_publish(struct tape *t, double now, const struct commit *c) ERR_MUST;
 
 #endif

@@ -103,6 +103,8 @@ int manifest_publish(struct manifest *m, const struct key *owner) ERR_MUST;
 int manifest_trust(const struct manifest *m, enum role role, const struct trust *user,
 	const struct key *own, struct trust *t) ERR_MUST;
 
+/* Appends one, whoever it is: for who reads a manifest, or has looked at the others. */
+int manifest_add_member(struct manifest *m, const struct member *member) ERR_MUST;
 /* 0, or 1 when that changes nothing. A name belongs to one key (a new one may take that of a revoked
  * one), a key has one name; a revoked key stays out. Roles are replaced. */
 int manifest_admit(struct manifest *m, const struct key_pub *key, unsigned roles) ERR_MUST;
