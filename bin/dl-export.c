@@ -84,6 +84,8 @@ static int check_options(const char *in, int n)
 		return err_set(ERR_USAGE, "one file to export, not %d", n);
 	if (strcmp(in, "-") != 0 && strcmp(o.out, "-") != 0 && atomic_same(in, o.out))
 		return err_set(ERR_USAGE, "%s: is the input, which the output would replace", o.out);
+	if (o.key && strcmp(o.out, "-") != 0 && atomic_same(o.key, o.out))
+		return err_set(ERR_USAGE, "%s: is the key, which the output would replace", o.out);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "base/say.h"
 #include "form/key.h"
 #include "form/trust.h"
+#include "io/atomic.h"
 #include "io/fd.h"
 #include "io/wake.h"
 #include "round/hfimport.h"
@@ -71,6 +72,8 @@ static int check_options(int n)
 		return err_set(ERR_USAGE, "option --format: '%s' is none that can be read; see -h", o.format);
 	if (n != 1)
 		return err_set(ERR_USAGE, "say what to import, one directory or file");
+	if (o.key && o.out && strcmp(o.out, "-") != 0 && atomic_same(o.key, o.out))
+		return err_set(ERR_USAGE, "%s: is the key, which the output would replace", o.out);
 	return o.label ? key_name_check("label", o.label) : 0;
 }
 

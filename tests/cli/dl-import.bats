@@ -383,6 +383,15 @@ model.safetensors.index.json" ]
 		run -2 --separate-stderr dl-import -f hf -o tiny.hf/$name tiny.hf
 		expect_stderr_line "^dl-import: tiny.hf/$name: is an input, which the output would replace$"
 	done
+	dl-key gen -o own
+	cp own.key "$BATS_TEST_TMPDIR-kept"
+	cp own.pub "$BATS_TEST_TMPDIR-kept"
+	for format in hf safetensors; do
+		run -2 --separate-stderr dl-import -f $format -k own.key -o ./own.key dense.hf
+		expect_stderr_line "^dl-import: ./own.key: is the key, which the output would replace$"
+	done
+	run -2 --separate-stderr dl-export -f gguf -k own.key -o ./own.key dense.ckpt
+	expect_stderr_line "^dl-export: ./own.key: is the key, which the output would replace$"
 	diff -r -x 'separate-stderr*' . "$BATS_TEST_TMPDIR-kept"
 	run -2 --separate-stderr sh -c 'dl-import -f hf dense.hf 1<>dense.hf/model.safetensors'
 	run -2 --separate-stderr dl-import -f safetensors -o dense.hf/model.safetensors dense.hf/model.safetensors
