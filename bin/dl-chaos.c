@@ -185,7 +185,7 @@ static int print_row(void *ctx, const struct play_row *row)
 	return fflush(stdout) == 0 ? 0 : err_sys("standard output");
 }
 
-static struct play_options po = { .row = print_row, .say = &say, .rule = "rda", .encoding = "f32",
+static struct play_options po = { .row = print_row, .say = &say, .rule = "rda", .experts = "tokens", .encoding = "f32",
 	.outer_lr = 0.7, .momentum = 0.9, .outlier = 100 };
 
 static const struct opt play_table[] = {
@@ -197,6 +197,7 @@ static const struct opt play_table[] = {
 	{ 0, "until", OPT_SECONDS, &po.until, "TIME", "end at this time of the trace, as 90s, 9m or 1.5h" },
 	{ 0, "finish", OPT_FLAG, &po.finish, NULL, "merge what is under way at the end, as a run at its target" },
 	{ 0, "rule", OPT_TEXT, &po.rule, "RULE", "of merges: rda or direct (rda)" },
+	{ 0, "expert-weights", OPT_TEXT, &po.experts, "WEIGHTS", "of answers for experts: tokens or routed (tokens)" },
 	{ 0, "outer-lr", OPT_F64, &po.outer_lr, "X", "outer learning rate (0.7)", .min = 1e-12, .max = 1000 },
 	{ 0, "momentum", OPT_F64, &po.momentum, "X", "outer momentum (0.9)", .min = 0, .max = 0.9999999 },
 	{ 0, "outlier", OPT_F64, &po.outlier, "X", "refuse answers with X times the median norm (100; 0: none)",
@@ -213,8 +214,8 @@ static const struct opt play_table[] = {
 };
 static const char *const play_synopsis[] = {
 	"dl-chaos play [-o FILE] [--valid SHARD] [--eval-every N] [--tokens N] [--until TIME] [--finish] "
-		"[--rule RULE] [--outer-lr X] [--momentum X] [--outlier X] [-e ENC] [-B N] [-T N] [--lr X] [-j N] "
-		"[-k FILE] [--trust PATH] TRACE CKPT SHARD... > TABLE",
+		"[--rule RULE] [--expert-weights WEIGHTS] [--outer-lr X] [--momentum X] [--outlier X] [-e ENC] [-B N] "
+		"[-T N] [--lr X] [-j N] [-k FILE] [--trust PATH] TRACE CKPT SHARD... > TABLE",
 	NULL
 };
 static const struct opt_prog play_prog = {

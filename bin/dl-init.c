@@ -21,13 +21,13 @@
 #define SLICE 16384 /* values made at a time */
 
 static struct {
-	const char *conf, *tokenizer, *output, *label, *run, *key, *trust, *rule, *adopt, *delta;
+	const char *conf, *tokenizer, *output, *label, *run, *key, *trust, *rule, *experts, *adopt, *delta;
 	uint64_t seed, fragments, interval, quorum, tau, invite, target_steps, target_tokens, every, keep;
 	double gamma, eta, mu, outlier, lease;
 	bool print, tokenizer_given, seed_given, conf_given, fragments_given, of_run, quiet, verbose;
 } o = {
 	.conf = "tiny", .interval = 24, .quorum = 1, .tau = 2, .keep = 2, .gamma = 1, .eta = 0.7, .mu = 0.9,
-	.outlier = 100, .lease = 30, .rule = "rda", .adopt = "rebase", .delta = "f32",
+	.outlier = 100, .lease = 30, .rule = "rda", .experts = "tokens", .adopt = "rebase", .delta = "f32",
 };
 
 #define OF_RUN .given = &o.of_run
@@ -57,6 +57,8 @@ static const struct opt table[] = {
 	{ 0, "gamma", OPT_F64, &o.gamma, "X", "run: part of the slack that late answers get (1)", 0, 1e6,
 	  OF_RUN },
 	{ 0, "rule", OPT_TEXT, &o.rule, "RULE", "run: rda (the default) or direct", OF_RUN },
+	{ 0, "expert-weights", OPT_TEXT, &o.experts, "WEIGHTS",
+	  "run: of answers for experts of a mixture: tokens (the default) or routed", OF_RUN },
 	{ 0, "outer-lr", OPT_F64, &o.eta, "X", "run: outer learning rate (0.7)", 0, 100, OF_RUN },
 	{ 0, "momentum", OPT_F64, &o.mu, "X", "run: outer momentum (0.9)", 0, 0.9999, OF_RUN },
 	{ 0, "outlier", OPT_F64, &o.outlier, "X",
@@ -431,6 +433,8 @@ static int read_words(struct manifest *m)
 
 	if (rc < 0)
 		return err_at(ERR_USAGE, "option --rule");
+	if (merge_experts_parse(o.experts, &m->experts) < 0)
+		return err_at(ERR_USAGE, "option --expert-weights");
 	if (adopt_parse(o.adopt, &m->adopt) < 0)
 		return err_at(ERR_USAGE, "option --adopt");
 	if (encoding_parse(o.delta, &m->delta) < 0 || m->delta == ENC_PLAIN)

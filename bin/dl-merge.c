@@ -19,14 +19,16 @@
 
 static struct {
 	bool strict, report, dry, partial, finish, quiet, verbose, momentum_given;
-	const char *state, *rule, *output, *key, *trust;
+	const char *state, *rule, *experts, *output, *key, *trust;
 	double eta, mu, outlier, wait;
 	uint64_t quorum, threads;
-} o = { .rule = "rda", .eta = 0.7, .mu = 0.9, .outlier = 100 };
+} o = { .rule = "rda", .experts = "tokens", .eta = 0.7, .mu = 0.9, .outlier = 100 };
 
 static const struct opt table[] = {
 	{ 's', "state", OPT_TEXT, &o.state, "STATE", "keep the momentum in this file" },
 	{ 0, "rule", OPT_TEXT, &o.rule, "RULE", "rda (default) or direct" },
+	{ 0, "expert-weights", OPT_TEXT, &o.experts, "WEIGHTS",
+	  "experts of a mixture count by all tokens (default) or by those routed to them" },
 	{ 0, "outer-lr", OPT_F64, &o.eta, "X", "outer learning rate, 0.7 by default", 0, 100 },
 	{ 0, "momentum", OPT_F64, &o.mu, "X", "outer momentum, 0.9 by default, 0 without -s", 0, 0.9999,
 	  &o.momentum_given },
@@ -48,8 +50,8 @@ static const struct opt table[] = {
 	OPT_END
 };
 static const char *const synopsis[] = {
-	"dl-merge [-s STATE] [--rule RULE] [--outer-lr X] [--momentum X] [-K N] [--strict] "
-		"[--outlier X] [--wait TIME] [--report] [-n] [-j N] [-o FILE] CKPT DELTA...",
+	"dl-merge [-s STATE] [--rule RULE] [--expert-weights WEIGHTS] [--outer-lr X] [--momentum X] [-K N] "
+		"[--strict] [--outlier X] [--wait TIME] [--report] [-n] [-j N] [-o FILE] CKPT DELTA...",
 	NULL
 };
 static const struct opt_prog prog = {
@@ -270,6 +272,8 @@ static int check_options(struct merge *m, char **words, int n)
 		o.output = NULL;
 	if (merge_rule_parse(o.rule, &m->conf.rule) < 0)
 		return err_at(ERR_USAGE, "option --rule");
+	if (merge_experts_parse(o.experts, &m->conf.experts) < 0)
+		return err_at(ERR_USAGE, "option --expert-weights");
 	if (!o.state && !o.momentum_given)
 		o.mu = 0; /* nowhere to keep it */
 	m->conf.outer = (struct merge_outer){ o.eta, o.mu };

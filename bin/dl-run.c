@@ -37,8 +37,8 @@
 #define LOG "log"
 
 /* Options that are dl-init's: they make a run, and are held against one that is there. */
-enum { SEED, LABEL, FRAGMENTS, INTERVAL, QUORUM, TAU, INVITE, GAMMA, RULE, OUTER_LR, MOMENTUM, OUTLIER, ADOPT,
-	DELTA, STEPS, TOKENS, EVERY, KEEP, LEASE, GIVEN };
+enum { SEED, LABEL, FRAGMENTS, INTERVAL, QUORUM, TAU, INVITE, GAMMA, RULE, EXPERTS, OUTER_LR, MOMENTUM, OUTLIER,
+	ADOPT, DELTA, STEPS, TOKENS, EVERY, KEEP, LEASE, GIVEN };
 static const struct asked given[GIVEN] = {
 	[SEED] = { "--seed", "seed", "0" },
 	[LABEL] = { "--label", "label", "" },
@@ -49,6 +49,7 @@ static const struct asked given[GIVEN] = {
 	[INVITE] = { "--invite", "invite" },
 	[GAMMA] = { "--gamma", "grace" },
 	[RULE] = { "--rule", "rule" },
+	[EXPERTS] = { "--expert-weights", "expert_weights", "tokens" },
 	[OUTER_LR] = { "--outer-lr", "outer_lr" },
 	[MOMENTUM] = { "--momentum", "momentum" },
 	[OUTLIER] = { "--outlier", "outlier" },
@@ -84,6 +85,7 @@ static const struct opt table[] = {
 	PASSED(0, "invite", INVITE, "N", "new run: learners called for a round"),
 	PASSED(0, "gamma", GAMMA, "X", "new run: part of the slack that late answers get"),
 	PASSED(0, "rule", RULE, "RULE", "new run: rda or direct"),
+	PASSED(0, "expert-weights", EXPERTS, "WEIGHTS", "new run: of answers for experts, tokens or routed"),
 	PASSED(0, "outer-lr", OUTER_LR, "X", "new run: outer learning rate"),
 	PASSED(0, "momentum", MOMENTUM, "X", "new run: outer momentum"),
 	PASSED(0, "outlier", OUTLIER, "X", "new run: refuse answers with X times the median norm"),

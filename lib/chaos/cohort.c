@@ -91,6 +91,7 @@ int cohort_due(struct cohort *c, unsigned learner, uint32_t samples)
 static int step(struct cohort_learner *l, uint32_t samples)
 {
 	struct metrics_row row = { 0 };
+	struct model_load load;
 	uint64_t tokens;
 	int rc;
 
@@ -98,7 +99,8 @@ static int step(struct cohort_learner *l, uint32_t samples)
 	if ((rc = trainer_step(&l->trainer, l->replica.step, &row)) < 0)
 		return rc;
 	tokens = trainer_tokens(&l->trainer);
-	replica_step(&l->replica, tokens, row.loss);
+	model_load(&load, l->model);
+	replica_step(&l->replica, tokens, row.loss, load.routed);
 	l->loss += row.loss * (double)tokens;
 	l->tokens += tokens;
 	return 0;
@@ -248,7 +250,7 @@ bool cohort_answered(const struct cohort *c, unsigned learner, unsigned p, uint6
 	uint64_t start = l->replica.start[p];
 
 	*out = (struct versions_answer){ learner, l->delta + start, rest_of(l, start), a->step, a->steps,
-		a->tokens };
+		a->tokens, replica_snap_routed(&l->replica, p) };
 	return a->round == round;
 }
 

@@ -89,6 +89,7 @@ static int open_rounds(struct play *p, struct shard **shard)
 		return rc;
 	p->versions.slice = conf.encoding == ENC_F32R ? FRAME_ELEMS_PAIR : FRAME_ELEMS;
 	p->versions.outer.rule = p->conf.rule;
+	p->versions.experts = p->conf.experts;
 	p->versions.outer.outer = p->conf.outer;
 	p->answer = calloc(p->head.learners, sizeof *p->answer);
 	p->called = calloc(p->head.fragments, sizeof *p->called);

@@ -46,6 +46,7 @@ struct play_row { /* a line of the table */
 };
 struct play_conf {
 	enum merge_rule rule;
+	enum merge_experts experts;
 	struct merge_outer outer;
 	double outlier;         /* of answers: see versions_judge */
 	enum encoding encoding; /* of deltas: f32r, f32 or bf16 */

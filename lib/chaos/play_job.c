@@ -37,6 +37,8 @@ static int make_conf(const struct play_options *o, struct play_conf *c)
 		.finish = o->finish, .row = o->row, .stop = wake_requested };
 	if (merge_rule_parse(o->rule, &c->rule) < 0)
 		return err_set(ERR_USAGE, "option --rule: %s", err_text());
+	if (merge_experts_parse(o->experts, &c->experts) < 0)
+		return err_set(ERR_USAGE, "option --expert-weights: %s", err_text());
 	if (o->outlier > 0 && o->outlier < 1)
 		return err_set(ERR_USAGE, "option --outlier: 0, or at least 1: not %g", o->outlier);
 	if (encoding_parse(o->encoding, &c->encoding) < 0 || c->encoding == ENC_PLAIN)

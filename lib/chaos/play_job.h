@@ -7,7 +7,7 @@
 #include "chaos/play.h"
 
 struct play_options {
-	const char *out, *valid, *rule, *encoding, *key, *trust;
+	const char *out, *valid, *rule, *experts, *encoding, *key, *trust;
 	uint64_t tokens, every, batch, context, threads;
 	double until, lr, outer_lr, momentum, outlier;
 	bool finish;

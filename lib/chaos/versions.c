@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "math/model_conf.h"
+
 /* ---- entries ---- */
 
 static void drop(struct versions_entry *e)
@@ -112,7 +114,9 @@ int versions_open(struct versions *v, const struct fragments *cut, struct adopti
 	v->fragment = calloc(cut->n, sizeof *v->fragment);
 	v->answer = calloc(learners, sizeof *v->answer);
 	v->judged = calloc(learners, sizeof *v->judged);
-	if (!v->start || !v->fragment || !v->answer || !v->judged)
+	v->share = calloc(learners, sizeof *v->share);
+	v->routed = calloc(learners, sizeof *v->routed);
+	if (!v->start || !v->fragment || !v->answer || !v->judged || !v->share || !v->routed)
 		return err_nomem();
 	for (unsigned p = 0; p < cut->n && rc == 0; n += cut->v[p++].elems) {
 		v->start[p] = n;
@@ -136,6 +140,8 @@ void versions_close(struct versions *v)
 	free(v->momentum);
 	free(v->answer);
 	free(v->judged);
+	free(v->share);
+	free(v->routed);
 	outer_step_close(&v->outer);
 	*v = (struct versions){ .cut = NULL };
 }
@@ -165,20 +171,33 @@ void versions_adopted(struct versions *v, unsigned p, uint64_t version)
 
 /* ---- merging ---- */
 
-/* Shares by weight, into v->answer; and the mean of the learners' global steps, weighted as their values are. */
+/* Shares by weight; and the mean of the learners' global steps, weighted as their values are. */
 static uint64_t weigh(struct versions *v, const struct versions_answer *a, size_t n)
 {
-	double sum = 0, step = 0;
+	double step = 0;
 
 	for (size_t k = 0; k < n; k++)
-		sum += merge_weight(a[k].tokens, a[k].steps);
-	for (size_t k = 0; k < n; k++) {
-		double share = merge_weight(a[k].tokens, a[k].steps) / sum;
-
-		v->answer[k] = (struct outer_step_answer){ NULL, NULL, share, v->slice };
-		step += share * (double)a[k].step;
-	}
+		v->share[k] = merge_weight(a[k].tokens, a[k].steps);
+	merge_shares(v->share, n);
+	for (size_t k = 0; k < n; k++)
+		step += v->share[k] * (double)a[k].step;
 	return (uint64_t)(step + 0.5);
+}
+
+/* Those for tensor t of a fragment. */
+static const double *shares(struct versions *v, const struct tensors *layout, size_t t,
+	const struct versions_answer *a, size_t n)
+{
+	uint32_t layer, expert;
+
+	if (v->experts == MERGE_BY_TOKENS || !model_expert(layout->v[t].name, &layer, &expert))
+		return v->share;
+	for (size_t k = 0; k < n; k++) {
+		if (!a[k].routed)
+			return v->share;
+		v->routed[k] = merge_weight(a[k].routed[t], a[k].steps);
+	}
+	return merge_shares(v->routed, n) ? v->routed : v->share;
 }
 
 /* The part of an answer that is of the tensor which begins `at` there. */
@@ -238,8 +257,10 @@ static int step_tensors(struct versions *v, unsigned p, float *x, const struct v
 	int rc = 0;
 
 	for (size_t t = 0; t < layout->n && rc == 0; at += layout->v[t++].count) {
+		const double *share = shares(v, layout, t, a, n);
+
 		for (size_t k = 0; k < n; k++)
-			v->answer[k] = tensor_of(v, &a[k], at, v->answer[k].share);
+			v->answer[k] = tensor_of(v, &a[k], at, share[k]);
 		rc = outer_step_tensor(&v->outer, layout->v[t].name, x + at, v->momentum + v->start[p] + at,
 			v->answer, n, layout->v[t].count);
 	}

@@ -22,6 +22,7 @@ struct versions_answer {
 	unsigned learner;
 	const float *value, *rest; /* (elems) base - snapshot, fragment after fragment; rest may be NULL */
 	uint64_t step, steps, tokens;
+	const uint64_t *routed;    /* (tensors) to the expert of each; NULL: not known */
 };
 struct versions_entry {
 	struct replica_version version;
@@ -40,9 +41,11 @@ struct versions {
 	uint64_t *start;             /* (P) of each fragment in the momentum; owned */
 	float *momentum;             /* (N); owned */
 	struct versions_fragment *fragment; /* (P); owned */
+	enum merge_experts experts;
 	struct outer_step outer;
 	struct outer_step_answer *answer;   /* (learners); owned */
 	struct answer *judged;              /* (learners); owned */
+	double *share, *routed;             /* (learners) by tokens; by those of the expert at hand; owned */
 	uint64_t merges, tokens;     /* tokens of all answers merged */
 };
 

@@ -137,7 +137,7 @@ bool meta_is_text(const char *key)
 	for (size_t i = 0; i < COUNT(fields); i++)
 		if (strcmp(key, fields[i].key) == 0)
 			return fields[i].type != WHOLE && fields[i].type != REAL;
-	return strcmp(key, "kind") == 0;
+	return strcmp(key, "kind") == 0 || strncmp(key, "routed", 6) == 0; /* a list, of one number even */
 }
 
 /* What a reader of the first checkpoint or fragment of a run looks for. */

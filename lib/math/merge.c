@@ -15,6 +15,17 @@
 
 static const char *const rules[] = { [MERGE_DIRECT] = "direct", [MERGE_RDA] = "rda" };
 
+static const char *const experts[] = { [MERGE_BY_TOKENS] = "tokens", [MERGE_BY_ROUTED] = "routed" };
+
+/* Which of two it is, or -1. */
+static int which(const char *text, const char *const name[2])
+{
+	for (int i = 0; i < 2; i++)
+		if (strcmp(text, name[i]) == 0)
+			return i;
+	return -1;
+}
+
 const char *merge_rule_name(enum merge_rule r)
 {
 	return rules[r];
@@ -22,15 +33,33 @@ const char *merge_rule_name(enum merge_rule r)
 
 int merge_rule_parse(const char *text, enum merge_rule *out)
 {
+	int found = which(text, rules);
 	char shown[80];
 
-	for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-		if (strcmp(text, rules[i]) == 0) {
-			*out = (enum merge_rule)i;
-			return 0;
-		}
+	if (found >= 0) {
+		*out = (enum merge_rule)found;
+		return 0;
+	}
 	say_escape(shown, sizeof shown, text);
 	return err_set(ERR_DATA, "unknown rule '%s', expected rda or direct", shown);
+}
+
+const char *merge_experts_name(enum merge_experts e)
+{
+	return experts[e];
+}
+
+int merge_experts_parse(const char *text, enum merge_experts *out)
+{
+	int found = which(text, experts);
+	char shown[80];
+
+	if (found >= 0) {
+		*out = (enum merge_experts)found;
+		return 0;
+	}
+	say_escape(shown, sizeof shown, text);
+	return err_set(ERR_DATA, "unknown weights '%s', expected tokens or routed", shown);
 }
 
 bool merge_is_table(const char *tensor)
@@ -43,6 +72,19 @@ double merge_weight(uint64_t tokens, uint64_t steps)
 	double t = (double)tokens;
 
 	return steps ? t * (t / (double)steps) : 0;
+}
+
+bool merge_shares(double *weight, size_t m)
+{
+	double sum = 0;
+
+	for (size_t k = 0; k < m; k++)
+		sum += weight[k];
+	if (!(sum > 0))
+		return false;
+	for (size_t k = 0; k < m; k++)
+		weight[k] /= sum;
+	return true;
 }
 
 static double lanes_total(const double lane[LANES])

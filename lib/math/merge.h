@@ -29,6 +29,11 @@ enum merge_rule { MERGE_DIRECT, MERGE_RDA };
 const char *merge_rule_name(enum merge_rule r);
 int merge_rule_parse(const char *text, enum merge_rule *out) ERR_MUST;
 
+/* What weighs an answer for the tensors of an expert: all its tokens, or those that were routed to the expert. */
+enum merge_experts { MERGE_BY_TOKENS, MERGE_BY_ROUTED };
+const char *merge_experts_name(enum merge_experts e);
+int merge_experts_parse(const char *text, enum merge_experts *out) ERR_MUST;
+
 /* Sums over a tensor are over units of so many elements, and in them over blocks, one after the other. */
 #define MERGE_UNIT 245760
 #define MERGE_BLOCK 1024
@@ -41,6 +46,8 @@ bool merge_is_table(const char *tensor);
 #define MERGE_LIMIT 1e18
 
 double merge_weight(uint64_t tokens, uint64_t steps); /* 0 for 0 steps */
+/* Weights (m) to shares that sum to 1, in their place. False, and nothing done, when all weights are 0. */
+bool merge_shares(double *weight, size_t m);
 
 /* Sum of squares of value + rest (rest may be NULL). *bad is the first index that is not finite or
  * beyond MERGE_LIMIT, or n when all are sound. */

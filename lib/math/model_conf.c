@@ -279,6 +279,29 @@ int model_layout(const struct model_conf *c, struct tensors *out)
 	return c->tied ? 0 : push(out, -1, "lm_head", c->vocab, c->d_model);
 }
 
+/* What follows `before` and a number, or NULL. */
+static const char *number_after(const char *text, const char *before, uint32_t *out)
+{
+	const size_t n = strlen(before);
+	int digits = 0;
+
+	if (strncmp(text, before, n) != 0)
+		return NULL;
+	*out = 0;
+	for (text += n; *text >= '0' && *text <= '9' && digits < 9; digits++)
+		*out = 10 * *out + (uint32_t)(*text++ - '0');
+	return digits > 0 ? text : NULL;
+}
+
+bool model_expert(const char *tensor, uint32_t *layer, uint32_t *expert)
+{
+	const char *rest = number_after(tensor, "model.layers.", layer);
+
+	rest = rest ? number_after(rest, ".block_sparse_moe.experts.", expert) : NULL;
+	return rest && (strcmp(rest, ".w1.weight") == 0 || strcmp(rest, ".w2.weight") == 0 ||
+			strcmp(rest, ".w3.weight") == 0);
+}
+
 void model_init_slice(const struct model_conf *c, const struct tensors *layout, uint64_t seed,
 	uint32_t t, uint64_t first, float *out, uint64_t n)
 {

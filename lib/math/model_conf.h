@@ -61,6 +61,8 @@ int model_conf_write(const struct model_conf *c, struct conf *to) ERR_MUST;
  *     lm_head.weight                          (V, C), when not tied
  */
 int model_layout(const struct model_conf *c, struct tensors *out) ERR_MUST;
+/* Is a tensor of this name one of an expert's, and of which? */
+bool model_expert(const char *tensor, uint32_t *layer, uint32_t *expert);
 /*
  * n initial values of tensor number t from element `first`: norms 1, matrices normal(0, init_std).
  * A pure function of (seed, name, element): any slices in any order give the same bits, on any

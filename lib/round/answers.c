@@ -9,6 +9,7 @@
 #include "io/fd.h"
 #include "io/spool.h"
 #include "math/merge.h"
+#include "round/routed.h"
 
 #define HEAVY 0.9 /* share of the weight that is worth a warning */
 
@@ -83,6 +84,19 @@ struct reading {
 	const struct trust *trust;
 };
 
+static int read_routed(const struct answer *a, struct answer_file *f)
+{
+	const struct header *h = frame_header(f->reader);
+	uint64_t *count = calloc(h->tensors.n + 1, sizeof *count);
+	int rc = count ? routed_read(count, &h->keys, ROUTED_KEY, &h->tensors, a->meta.tokens) : err_nomem();
+
+	if (rc > 0)
+		f->routed = count;
+	else
+		free(count);
+	return rc < 0 ? rc : 0;
+}
+
 static int open_file(const struct reading *job, struct answer *a, struct answer_file *f)
 {
 	int rc = frame_open(&f->reader, f->copy >= 0 ? f->copy : f->fd, a->name, job->trust, NULL);
@@ -93,7 +107,8 @@ static int open_file(const struct reading *job, struct answer *a, struct answer_
 	guard_header(a, job->round, &frame_header(f->reader)->tensors, job->trust);
 	if (a->verdict != VERDICT_ACCEPTED)
 		return 0;
-	if ((rc = frame_seekable(f->reader)) < 0 || (rc = frame_strict(f->reader)) < 0)
+	if ((rc = read_routed(a, f)) < 0 || (rc = frame_seekable(f->reader)) < 0 ||
+		(rc = frame_strict(f->reader)) < 0)
 		return rc;
 	return frame_id(f->reader, &a->id);
 }
@@ -168,6 +183,7 @@ void answers_release(struct answers *as)
 	for (size_t i = 0; i < as->n; i++) {
 		frame_reader_free(as->file[i].reader);
 		free(as->file[i].norm);
+		free(as->file[i].routed);
 		if (as->file[i].copy >= 0)
 			close(as->file[i].copy);
 	}
@@ -201,18 +217,34 @@ static void put_in_order(struct answers *as)
 
 static void weigh(struct answers *as)
 {
-	double sum = 0;
-
 	for (size_t i = 0; i < as->n; i++)
 		as->v[i].weight = 0;
 	for (size_t k = 0; k < as->accepted; k++) {
 		struct answer *a = &as->v[as->order[k]];
 
-		a->weight = merge_weight(a->meta.tokens, a->meta.steps);
-		sum += a->weight;
+		a->weight = as->share[k] = merge_weight(a->meta.tokens, a->meta.steps);
 	}
+	merge_shares(as->share, as->accepted);
+}
+
+bool answers_counted(const struct answers *as)
+{
 	for (size_t k = 0; k < as->accepted; k++)
-		as->share[k] = as->v[as->order[k]].weight / sum;
+		if (!as->file[as->order[k]].routed)
+			return false;
+	return true;
+}
+
+bool answers_routed(const struct answers *as, double *share, size_t tensor)
+{
+	for (size_t k = 0; k < as->accepted; k++) {
+		const uint64_t *routed = as->file[as->order[k]].routed;
+
+		if (!routed)
+			return false;
+		share[k] = merge_weight(routed[tensor], as->v[as->order[k]].meta.steps);
+	}
+	return merge_shares(share, as->accepted);
 }
 
 void answers_settle(struct answers *as)

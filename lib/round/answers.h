@@ -33,6 +33,7 @@ struct answer_file {
 	int fd, copy;                /* copy: of a pipe, else -1 */
 	struct frame_reader *reader; /* seekable */
 	double *norm;                /* of each tensor, once it is measured */
+	uint64_t *routed;            /* (tensors) to the experts of each (round/routed.h); NULL: it does not say */
 };
 struct answers {
 	struct answer *v;         /* (n) in the order given */
@@ -61,6 +62,10 @@ int answers_measured(struct answers *as, double outlier) ERR_MUST;
 /* The last error as a verdict on answer i; an error still when it is not the answer's fault. */
 int answers_refuse(struct answers *as, size_t i, int code) ERR_MUST;
 size_t answers_refused(const struct answers *as);
+/* Into share (accepted): those for a tensor of an expert, by the tokens that were routed to it. False when one of
+ * them does not say that, or all say 0. */
+bool answers_routed(const struct answers *as, double *share, size_t tensor);
+bool answers_counted(const struct answers *as); /* do all that are accepted say it? */
 /* One warning for each refusal. */
 void answers_say(const struct answers *as, struct say *say);
 /* A warning when one of several has nearly all of the weight. */

@@ -160,9 +160,10 @@ static int create(struct atomic *a, const char *path)
 static int merge(struct work *w, const struct commit *c)
 {
 	const struct manifest *m = w->conf->manifest;
-	struct merging_conf conf = { .rule = c->rule, .outer = c->outer, .outlier = w->again ? 0 : m->outlier,
-		.quorum = w->again ? c->answers : w->conf->quorum, .strict = w->again, .round = c->round,
-		.epoch = w->epoch, .tick = w->conf->tick, .tick_ctx = w->conf->ctx };
+	struct merging_conf conf = { .rule = c->rule, .experts = c->experts, .outer = c->outer,
+		.outlier = w->again ? 0 : m->outlier, .quorum = w->again ? c->answers : w->conf->quorum,
+		.strict = w->again, .round = c->round, .epoch = w->epoch, .tick = w->conf->tick,
+		.tick_ctx = w->conf->ctx };
 	struct merging_output file, momentum;
 	int rc;
 
@@ -399,6 +400,7 @@ int commit_make(struct commit *c, const struct commit_conf *conf)
 	int rc;
 
 	c->rule = conf->manifest->rule;
+	c->experts = conf->manifest->experts;
 	c->outer = conf->manifest->outer;
 	rc = judge_patiently(&w, c, conf);
 	if (rc == ERR_AGAIN) {

@@ -46,6 +46,7 @@ struct commit {
 	bool decided;
 	bool fresh;          /* momentum starts from zero: that of the base is lost */
 	enum merge_rule rule;
+	enum merge_experts experts;
 	struct merge_outer outer;
 	char merge[65];
 	uint64_t step, tokens;   /* of the new version */

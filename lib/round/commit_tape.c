@@ -68,6 +68,8 @@ int commit_tell_merge(struct tape *t, double now, const struct commit *c)
 		tape_put_id(t, "base", &c->base);
 		tape_put(t, "merge", c->merge);
 		tape_put(t, "rule", merge_rule_name(c->rule));
+		if (c->experts != MERGE_BY_TOKENS)
+			tape_put(t, "expert_weights", merge_experts_name(c->experts));
 		tape_put_f64(t, "outer_lr", c->outer.eta);
 		tape_put_f64(t, "momentum", c->outer.mu);
 		tape_put_u64(t, "step", c->step);
@@ -130,6 +132,7 @@ int commit_parse(struct commit *c, const struct tape_line *l)
 	c->step = d.step;
 	c->tokens = d.tokens;
 	c->rule = d.rule;
+	c->experts = d.experts;
 	c->outer = d.outer;
 	c->fresh = d.fresh;
 	memcpy(c->merge, d.merge, sizeof c->merge);

@@ -8,6 +8,7 @@
 #include "math/merge.h"
 #include "round/courier_inside.h"
 #include "round/difference.h"
+#include "round/routed.h"
 #include "round/rundir.h"
 
 #define MUTE 1.0      /* seconds without answers after one that could not be written */
@@ -128,6 +129,7 @@ int courier_write_beat(struct courier *c, bool last)
 static int answer_header(const struct courier *c, const struct meta *of, struct header *h)
 {
 	const struct meta *about = &c->conf.about;
+	const uint64_t *routed;
 	struct meta m = *of;
 	unsigned p;
 	int rc;
@@ -145,6 +147,9 @@ static int answer_header(const struct courier *c, const struct meta *of, struct 
 	if ((rc = rundir_fragment_parse(m.fragment, &p)) < 0)
 		return rc;
 	if ((rc = meta_write(&m, h)) < 0)
+		return rc;
+	if ((routed = replica_snap_routed(c->replica, p)) &&
+		(rc = routed_write(&h->keys, ROUTED_KEY, &c->cut->v[p].layout, routed)) < 0)
 		return rc;
 	return difference_table(&h->tensors, &c->cut->v[p].layout, c->conf.encoding);
 }

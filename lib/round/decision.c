@@ -23,13 +23,15 @@ static int parse_answers(struct decision *d, const char *text)
 
 static int parse_names(struct decision *d, const struct tape_line *l)
 {
-	const char *merge = tape_text(l, "merge");
+	const char *merge = tape_text(l, "merge"), *experts = tape_text(l, "expert_weights");
 	int rc;
 
 	if ((rc = rundir_fragment_parse(tape_text(l, "fragment"), &d->fragment)) < 0 ||
 		(rc = tape_id(l, "base", &d->base)) < 0 ||
 		(rc = merge_rule_parse(tape_text(l, "rule"), &d->rule)) < 0)
 		return rc == ERR_USAGE ? ERR_DATA : rc;
+	if (*experts && (rc = merge_experts_parse(experts, &d->experts)) < 0)
+		return rc;
 	if (strlen(merge) != sizeof d->merge - 1)
 		return err_set(ERR_DATA, "'merge' is not a digest");
 	memcpy(d->merge, merge, sizeof d->merge);

@@ -14,6 +14,7 @@ struct decision {
 	digest base;
 	char merge[65];             /* 64 hex digits */
 	enum merge_rule rule;
+	enum merge_experts experts; /* by tokens where the line does not say */
 	struct merge_outer outer;
 	bool fresh;                 /* momentum starts from zero: prior=none */
 	struct tape_answer *answer; /* (answers) in the order of their sums */

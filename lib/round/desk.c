@@ -31,7 +31,7 @@ int desk_open(struct desk *d, const struct fragments *cut, const struct tensors 
 		return err_nomem();
 	if ((rc = beat_init(&d->beat, cut->n)) < 0)
 		return rc;
-	if ((rc = run_state_init(&d->state, cut->n, layout, optimizer)) < 0)
+	if ((rc = run_state_init(&d->state, cut, layout, optimizer)) < 0)
 		return rc;
 	return open_slots(d, cut);
 }
@@ -149,12 +149,16 @@ bool desk_post_state(struct desk *d, const struct replica *r, const struct train
 	const struct moments from = { o->kind, o->m, o->v, t->params };
 	struct copy c = { &d->state.values, &from, t->size, optimizer_size_v(o->kind, t->layout),
 		pool_threads(t->pool) };
+	uint64_t *routed = d->state.routed;
 
 	if (d->saving != DESK_NONE || pool_run(t->pool, copy_part, &c, c.parts) < 0)
 		return false;
 	replica_beat(r, &d->state.books);
-	for (unsigned p = 0; p < d->cut->n; p++)
+	for (unsigned p = 0; p < d->cut->n; p++) {
 		d->state.base[p] = r->part[p].base.id;
+		d->state.counted[p] = replica_routed(r, p, routed);
+		routed += d->cut->v[p].n;
+	}
 	d->state.updates = o->updates;
 	d->state.cursor = t->feed.cursor;
 	d->saving = DESK_POSTED;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "math/model_conf.h"
+
 #define GROUP_ROOM ((size_t)48 << 18) /* floats in all arrays: 48 MiB */
 #define GROUP_SLICES 8                /* longest array, in slices */
 #define BLOCK MERGE_BLOCK
@@ -22,7 +24,7 @@ struct group_part {
 
 struct group_worker {
 	struct frame_scratch *scratch;
-	double *coef, *norm; /* (m) */
+	double *coef, *norm, *share; /* (m) */
 	double *sum;         /* (FRAME_ELEMS) */
 	float *v;            /* (FRAME_ELEMS) */
 };
@@ -58,9 +60,10 @@ static int open_worker(struct group_worker *w, size_t m)
 {
 	w->coef = calloc(m, sizeof *w->coef);
 	w->norm = calloc(m, sizeof *w->norm);
+	w->share = calloc(m, sizeof *w->share);
 	w->sum = calloc(FRAME_ELEMS, sizeof *w->sum);
 	w->v = calloc(FRAME_ELEMS, sizeof *w->v);
-	if (!w->coef || !w->norm || !w->sum || !w->v)
+	if (!w->coef || !w->norm || !w->share || !w->sum || !w->v)
 		return err_nomem();
 	return frame_scratch_new(&w->scratch);
 }
@@ -122,6 +125,7 @@ static void close_worker(struct group_worker *w)
 	frame_scratch_free(w->scratch);
 	free(w->coef);
 	free(w->norm);
+	free(w->share);
 	free(w->sum);
 	free(w->v);
 }
@@ -413,11 +417,23 @@ int group_measure(struct group *g)
 
 /* ---- summing ---- */
 
+static void set_shares(const struct group *g, struct group_worker *w, uint32_t tensor)
+{
+	const struct answers *as = g->conf.answers;
+	uint32_t layer, expert;
+
+	if (g->conf.experts == MERGE_BY_ROUTED && model_expert(g->layout->v[tensor].name, &layer, &expert) &&
+		answers_routed(as, w->share, tensor))
+		return;
+	memcpy(w->share, as->share, g->m * sizeof *w->share);
+}
+
 static void set_coefs(const struct group *g, struct group_worker *w, uint32_t tensor)
 {
+	set_shares(g, w, tensor);
 	for (size_t k = 0; k < g->m; k++)
 		w->norm[k] = answer_file(g, k)->norm[tensor];
-	merge_coefs(w->coef, g->rule[tensor], g->conf.answers->share, w->norm, g->m);
+	merge_coefs(w->coef, g->rule[tensor], w->share, w->norm, g->m);
 }
 
 /* A block of a finished sum. */
@@ -516,7 +532,7 @@ bool group_decide(struct group *g, uint32_t tensor)
 
 	set_coefs(g, w, tensor);
 	if (g->rule[tensor] == MERGE_RDA &&
-		!merge_rda_scale(scale, g->conf.answers->share, w->norm, g->m, sqrt(t->norm2))) {
+		!merge_rda_scale(scale, w->share, w->norm, g->m, sqrt(t->norm2))) {
 		g->rule[tensor] = MERGE_DIRECT;
 		*scale = 1;
 		return false;

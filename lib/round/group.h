@@ -27,6 +27,7 @@ struct group_conf {
 	const struct frame_reader *base, *prior; /* prior NULL: v is zero */
 	struct answers *answers; /* the accepted ones are read; those that turn out bad are refused */
 	enum merge_rule rule;
+	enum merge_experts experts;
 	struct merge_outer outer;
 	bool cosine;
 	struct pool *pool;

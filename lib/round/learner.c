@@ -12,6 +12,7 @@
 #include "round/checkpoint.h"
 #include "round/difference.h"
 #include "round/learner_state.h"
+#include "round/routed.h"
 #include "round/trainer.h"
 
 struct learner {
@@ -26,6 +27,7 @@ struct learner {
 	float *base; /* (N): parameters of the checkpoint; the model holds the local ones */
 	struct trainer trainer;
 	struct learner_state state;
+	uint32_t *route; /* (tensors) of routed_map */
 
 	double opened, begun, saved; /* times: of open, of the first step, of the last save */
 	uint64_t steps_now, tokens_now; /* made since `begun` */
@@ -117,6 +119,17 @@ static void tell_start(const struct learner *l)
 		feed_epoch(&l->trainer.feed) + 1);
 }
 
+static int map_experts(struct learner *l)
+{
+	const struct tensors *layout = l->trainer.layout;
+
+	l->route = calloc(layout->n, sizeof *l->route);
+	if (!l->route)
+		return err_nomem();
+	routed_map(l->route, layout, l->ckpt.model.experts);
+	return 0;
+}
+
 static int open_state(struct learner *l, const char *name, const struct trust *trust)
 {
 	const struct trainer *t = &l->trainer;
@@ -149,6 +162,8 @@ static int open_all(struct learner *l, struct frame_reader *r, struct shard *sha
 	rc = trainer_open(&l->trainer, l->model, &l->ckpt.train, shard, l->ckpt.model.vocab,
 		l->ckpt.meta.seed, name, l->pool);
 	if (rc < 0)
+		return rc;
+	if ((rc = map_experts(l)) < 0)
 		return rc;
 	if ((rc = open_state(l, name, trust)) < 0)
 		return rc;
@@ -195,6 +210,7 @@ void learner_close(struct learner *l)
 	trainer_close(&l->trainer);
 	model_close(l->model);
 	free(l->base);
+	free(l->route);
 	free(l);
 }
 
@@ -204,6 +220,7 @@ static void count_step(struct learner *l, double loss)
 {
 	struct meta *m = &l->state.meta;
 	uint64_t tokens = trainer_tokens(&l->trainer);
+	struct model_load load;
 
 	if (m->steps == 0)
 		m->loss_first = loss;
@@ -211,6 +228,8 @@ static void count_step(struct learner *l, double loss)
 	l->state.loss_sum += loss;
 	m->steps++;
 	m->tokens += tokens;
+	model_load(&load, l->model);
+	routed_add(l->state.routed, l->route, load.routed, l->trainer.layout->n);
 	m->cursor = l->trainer.feed.cursor;
 	l->state.updates = l->trainer.optimizer.updates;
 	l->steps_now++;
@@ -364,6 +383,8 @@ static int delta_header(const struct learner *l, struct header *h)
 	m.kind = KIND_DELTA;
 	m.loss_mean = l->state.loss_sum / (double)m.steps;
 	if ((rc = meta_write(&m, h)) < 0)
+		return rc;
+	if ((rc = learner_state_routed(&l->state, &h->keys)) < 0)
 		return rc;
 	return difference_table(&h->tensors, l->state.layout, l->conf.encoding);
 }

@@ -150,13 +150,14 @@ static void take_values(struct learner_run *l)
 static void take_books(struct learner_run *l)
 {
 	const struct run_state *s = &courier_desk(l->courier)->state;
+	const uint64_t *routed = s->routed;
 	struct replica *r = &l->replica;
 
 	r->steps = l->past.steps;
 	r->trained = l->past.trained;
 	r->step = l->past.step;
-	for (unsigned p = 0; p < l->cut.n; p++)
-		replica_restore(r, p, &l->past.part[p], &s->base[p]);
+	for (unsigned p = 0; p < l->cut.n; routed += l->cut.v[p++].n)
+		replica_restore(r, p, &l->past.part[p], &s->base[p], s->counted[p] ? routed : NULL);
 	replica_settle(r);
 	l->trainer.feed.cursor = l->past.cursor;
 }
@@ -466,12 +467,14 @@ static void record(struct learner_run *l, struct metrics_row *row, double second
 static int step(struct learner_run *l)
 {
 	struct metrics_row row = { 0 };
+	struct model_load load;
 	double before = clock_now(&l->clock), seconds;
 	int rc = trainer_step(&l->trainer, l->replica.step, &row);
 
 	if (rc < 0)
 		return rc;
-	replica_step(&l->replica, trainer_tokens(&l->trainer), row.loss);
+	model_load(&load, l->model);
+	replica_step(&l->replica, trainer_tokens(&l->trainer), row.loss, load.routed);
 	seconds = clock_now(&l->clock) - before;
 	l->steps_now++;
 	l->tokens_now += trainer_tokens(&l->trainer);

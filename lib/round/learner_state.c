@@ -11,6 +11,7 @@
 #include "form/frame.h"
 #include "io/atomic.h"
 #include "io/fd.h"
+#include "round/routed.h"
 
 /* ---- reading ---- */
 
@@ -37,6 +38,14 @@ static int check_owner(const struct meta *have, const struct meta *want)
 	return 0;
 }
 
+static int read_routed(struct learner_state *s, const struct conf *keys)
+{
+	int rc = routed_read(s->routed, keys, ROUTED_KEY, s->layout, s->meta.tokens);
+
+	s->uncounted = rc == 0 && s->meta.steps > 0;
+	return rc < 0 ? rc : 0;
+}
+
 static int read_counters(struct learner_state *s, const struct meta *have, const struct header *h)
 {
 	struct meta *now = &s->meta;
@@ -54,7 +63,7 @@ static int read_counters(struct learner_state *s, const struct meta *have, const
 	now->loss_first = have->loss_first;
 	now->loss_last = have->loss_last;
 	rc = conf_f64(&h->keys, "loss_sum", -HUGE_VAL, HUGE_VAL, &s->loss_sum);
-	return rc < 0 ? rc : 0;
+	return rc < 0 ? rc : read_routed(s, &h->keys);
 }
 
 static int read_values(struct learner_state *s, struct frame_reader *r, bool with_params)
@@ -128,6 +137,9 @@ int learner_state_open(struct learner_state *s, const char *path, const struct m
 	*s = (struct learner_state){ .meta = *begin, .values = *values, .layout = layout,
 		.trust = trust, .path = path, .lock = LOCK_INIT };
 	s->meta.kind = KIND_STATE;
+	s->routed = calloc(layout->n, sizeof *s->routed);
+	if (!s->routed)
+		return err_nomem();
 	return path ? read_existing(s, pool) : 0;
 }
 
@@ -136,9 +148,16 @@ void learner_state_close(struct learner_state *s)
 	if (s->path)
 		lock_release(&s->lock);
 	s->path = NULL;
+	free(s->routed);
+	s->routed = NULL;
 }
 
 /* ---- writing ---- */
+
+int learner_state_routed(const struct learner_state *s, struct conf *to)
+{
+	return s->uncounted ? 0 : routed_write(to, ROUTED_KEY, s->layout, s->routed);
+}
 
 static int write_header(const struct learner_state *s, struct header *h)
 {
@@ -149,6 +168,8 @@ static int write_header(const struct learner_state *s, struct header *h)
 	if ((rc = conf_set_u64(&h->keys, "updates", s->updates)) < 0)
 		return rc;
 	if ((rc = conf_set_f64(&h->keys, "loss_sum", s->loss_sum)) < 0)
+		return rc;
+	if ((rc = learner_state_routed(s, &h->keys)) < 0)
 		return rc;
 	return moments_header(h, s->layout, s->values.optimizer);
 }

@@ -27,6 +27,8 @@ struct learner_state {
 	struct meta meta;       /* kind state; steps, tokens and losses since meta.base */
 	uint64_t updates;       /* steps of the optimizer in all */
 	double loss_sum;        /* over meta.steps */
+	uint64_t *routed;       /* (tensors) tokens that went to the experts of each, since meta.base; owned */
+	bool uncounted;         /* they are not known: the file did not tell */
 	struct moments values;  /* flat in the order of layout; the caller's */
 
 	const struct tensors *layout; /* of the model; the caller's */
@@ -52,6 +54,8 @@ int learner_state_open(struct learner_state *s, const char *path, const struct m
 /* Replaces the file, durably. ERR_BUSY when it is no longer the one this process knows. */
 int learner_state_save(struct learner_state *s, const struct sig_secret *key, struct pool *pool)
 	ERR_MUST;
+/* The key of what was routed (round/routed.h) as it also stands in the delta; none where that is not known. */
+int learner_state_routed(const struct learner_state *s, struct conf *to) ERR_MUST;
 void learner_state_close(struct learner_state *s);
 
 #endif

@@ -104,6 +104,7 @@ void manifest_defaults(struct manifest *m)
 	m->quorum = 1;
 	m->grace = 1;
 	m->rule = MERGE_RDA;
+	m->experts = MERGE_BY_TOKENS;
 	m->outer = (struct merge_outer){ .eta = 0.7, .mu = 0.9 };
 	m->outlier = 100;
 	m->adopt = (struct adopt_rule){ ADOPT_REBASE, 0 };
@@ -215,6 +216,7 @@ static int write_words(const struct manifest *m, struct conf *to)
 	adopt_text(adopt, &m->adopt);
 	if ((rc = conf_set(to, "nonce", m->nonce)) < 0 ||
 		(rc = conf_set(to, "rule", merge_rule_name(m->rule))) < 0 ||
+		(rc = conf_set(to, "expert_weights", merge_experts_name(m->experts))) < 0 ||
 		(rc = conf_set(to, "adopt", adopt)) < 0)
 		return rc;
 	return conf_set(to, "delta", encoding_name(m->delta));
@@ -309,6 +311,9 @@ static int read_words(struct manifest *m, const struct conf *from)
 		return rc;
 	if ((rc = merge_rule_parse(text_of(from, "rule"), &m->rule)) < 0)
 		return err_at(rc, "key 'rule'");
+	if (conf_get(from, "expert_weights") &&
+		(rc = merge_experts_parse(text_of(from, "expert_weights"), &m->experts)) < 0)
+		return err_at(rc, "key 'expert_weights'");
 	if ((rc = adopt_parse(text_of(from, "adopt"), &m->adopt)) < 0)
 		return err_at(rc, "key 'adopt'");
 	if ((rc = encoding_parse(text_of(from, "delta"), &m->delta)) < 0)

@@ -9,6 +9,7 @@
  *     nonce HEX         16 random bytes that the run id is also made of: no two runs are alike
  *     fragments P       interval H       overlap TAU      quorum K        invite N (0: all)
  *     grace GAMMA       rule rda|direct  outer_lr X       momentum X      outlier X (0: none)
+ *     expert_weights tokens|routed       tokens where it is not there
  *     adopt overwrite|rebase|mix:A       delta f32r|f32|bf16
  *     target_steps N    target_tokens N  (0: none)        checkpoint_every N (global steps; 0: at the end)
  *     keep N            versions of each fragment that stay besides the newest, with their deltas; 0: all
@@ -65,6 +66,7 @@ struct manifest {
 	uint64_t interval;
 	double grace, lease, outlier;
 	enum merge_rule rule;
+	enum merge_experts experts;
 	struct merge_outer outer;
 	struct adopt_rule adopt;
 	enum encoding delta;
@@ -73,7 +75,7 @@ struct manifest {
 	size_t members;
 };
 /* Defaults for all but meta, model, train, layout and owner: P 24 (or as many as there are tensors; layout
- * is asked), H 24, tau 2, K 1, gamma 1, rda, outer_lr 0.7, momentum 0.9, outlier 100, rebase, f32,
+ * is asked), H 24, tau 2, K 1, gamma 1, rda, tokens, outer_lr 0.7, momentum 0.9, outlier 100, rebase, f32,
  * lease 30, keep 2. */
 void manifest_defaults(struct manifest *m);
 /* The run id of a manifest that is filled in but for it, with a new nonce. */

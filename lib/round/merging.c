@@ -11,6 +11,7 @@
 #include "io/wake.h"
 #include "round/fields.h"
 #include "round/group.h"
+#include "round/routed.h"
 #include "round/sink.h"
 
 #define DOMAIN "dl-merge-1"
@@ -84,7 +85,7 @@ static void hash_f64(struct sig_hash *h, double x)
 /* Everything the result depends on: base, momentum, answers, rule and outer rates. */
 static void merge_digest(const struct merging *m, char out[65])
 {
-	const char *rule = merge_rule_name(m->conf.rule);
+	const char *rule = merge_rule_name(m->conf.rule), *experts = merge_experts_name(m->conf.experts);
 	struct sig_hash h;
 	digest d;
 
@@ -93,6 +94,8 @@ static void merge_digest(const struct merging *m, char out[65])
 	sig_hash_add(&h, m->base_id.b, sizeof m->base_id.b);
 	sig_hash_add(&h, m->prior->id.b, sizeof m->prior->id.b);
 	sig_hash_add(&h, rule, strlen(rule) + 1);
+	if (m->conf.experts != MERGE_BY_TOKENS)
+		sig_hash_add(&h, experts, strlen(experts) + 1);
 	hash_f64(&h, m->conf.outer.eta);
 	hash_f64(&h, m->conf.outer.mu);
 	for (size_t k = 0; k < m->answers->accepted; k++)
@@ -378,8 +381,8 @@ static int merge_tensors(struct merging *m)
 
 static int open_group(struct merging *m)
 {
-	struct group_conf c = { m->base, m->prior->reader, m->answers, m->conf.rule, m->conf.outer,
-		m->conf.cosine, m->pool };
+	struct group_conf c = { m->base, m->prior->reader, m->answers, m->conf.rule, m->conf.experts,
+		m->conf.outer, m->conf.cosine, m->pool };
 
 	group_close(&m->group);
 	return group_open(&m->group, &c);
@@ -413,6 +416,15 @@ static void set_cosines(struct merging *m)
 
 		a->cosine = fmax(-1, fmin(1, cosine));
 	}
+}
+
+/* Experts are weighed by all tokens, though it was asked for other. */
+static void tell_uncounted(const struct merging *m)
+{
+	if (m->conf.experts == MERGE_BY_ROUTED && routed_experts(&frame_header(m->base)->tensors) > 0 &&
+		!answers_counted(m->answers))
+		say_note(m->say, "%s: not all answers say which experts their tokens went to: all tensors are weighed "
+			"by tokens", frame_name(m->base));
 }
 
 /* Passes until one is of use; each before it has refused an answer, or was the dry one. */
@@ -450,6 +462,7 @@ int merging_write(struct merging *m, const struct merging_output *checkpoint,
 	m->dry = !m->sink[0].seekable;
 	if ((rc = run_passes(m, key)) < 0)
 		return rc;
+	tell_uncounted(m);
 	if (m->conf.cosine)
 		set_cosines(m);
 	return state ? sink_finish(&m->sink[1], NULL) : 0;

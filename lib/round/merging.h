@@ -39,6 +39,7 @@
 
 struct merging_conf {
 	enum merge_rule rule; /* for all tensors but embeddings and head, which are direct */
+	enum merge_experts experts; /* by tokens where an answer does not say what was routed, or nothing was */
 	struct merge_outer outer;
 	double outlier;       /* see guard_outliers */
 	uint64_t quorum;      /* see answers_enough; asked again when values refused an answer */

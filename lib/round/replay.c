@@ -275,8 +275,8 @@ static int blame_answer(const struct work *w, int rc)
 static int merge_values(struct work *w)
 {
 	const struct decision *d = w->d;
-	struct merging_conf conf = { .rule = d->rule, .outer = d->outer, .quorum = w->n, .strict = true,
-		.round = d->round };
+	struct merging_conf conf = { .rule = d->rule, .experts = d->experts, .outer = d->outer, .quorum = w->n,
+		.strict = true, .round = d->round };
 	struct merging_output file = { .name = "temporary file" }, momentum = file;
 	int rc;
 

@@ -4,7 +4,52 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "round/routed.h"
 #include "round/rundir.h"
+
+/* Of a layer: all of them are somewhere. */
+static uint32_t count_experts(const struct fragments *cut)
+{
+	uint32_t most = 0;
+
+	for (unsigned p = 0; p < cut->n; p++) {
+		uint32_t n = routed_experts(&cut->v[p].layout);
+
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+static int open_routed(struct replica_routed *c, const struct fragments *cut)
+{
+	const uint32_t experts = count_experts(cut);
+
+	if (!experts)
+		return 0;
+	c->start = calloc(cut->n, sizeof *c->start);
+	if (!c->start)
+		return err_nomem();
+	for (unsigned p = 0; p < cut->n; c->tensors += cut->v[p++].n)
+		c->start[p] = c->tensors;
+	c->route = calloc(c->tensors, sizeof *c->route);
+	c->work = calloc(c->tensors, sizeof *c->work);
+	c->since = calloc(c->tensors, sizeof *c->since);
+	c->snap = calloc(c->tensors, sizeof *c->snap);
+	if (!c->route || !c->work || !c->since || !c->snap)
+		return err_nomem();
+	for (unsigned p = 0; p < cut->n; p++)
+		routed_map(c->route + c->start[p], &cut->v[p].layout, experts);
+	return 0;
+}
+
+static void close_routed(struct replica_routed *c)
+{
+	free(c->start);
+	free(c->route);
+	free(c->work);
+	free(c->since);
+	free(c->snap);
+}
 
 int replica_open(struct replica *r, const struct fragments *cut, float *params,
 	const struct adopt_rule *rule)
@@ -20,7 +65,7 @@ int replica_open(struct replica *r, const struct fragments *cut, float *params,
 		r->start[p] = n;
 	r->base = calloc(n, sizeof *r->base);
 	r->snap = calloc(n, sizeof *r->snap);
-	return r->base && r->snap ? 0 : err_nomem();
+	return r->base && r->snap ? open_routed(&r->routed, cut) : err_nomem();
 }
 
 void replica_close(struct replica *r)
@@ -29,6 +74,7 @@ void replica_close(struct replica *r)
 	free(r->part);
 	free(r->base);
 	free(r->snap);
+	close_routed(&r->routed);
 	*r = (struct replica){ 0 };
 }
 
@@ -47,10 +93,42 @@ static size_t bytes_of(const struct replica *r, unsigned p)
 	return r->cut->v[p].elems * sizeof(float);
 }
 
+/* ---- tokens of experts ---- */
+
+/* from: another of the arrays; NULL: zeros. */
+static void set_counts(struct replica *r, unsigned p, uint64_t *to, const uint64_t *from)
+{
+	const size_t n = r->cut->v[p].n, at = r->routed.route ? r->routed.start[p] : 0;
+
+	if (r->routed.route && from)
+		memcpy(to + at, from + at, n * sizeof *to);
+	else if (r->routed.route)
+		memset(to + at, 0, n * sizeof *to);
+}
+
+static void count_routed(struct replica *r, unsigned p, const uint64_t *routed)
+{
+	struct replica_routed *c = &r->routed;
+	const size_t n = r->cut->v[p].n;
+
+	if (!c->route || !routed)
+		return;
+	routed_add(c->work + c->start[p], c->route + c->start[p], routed, n);
+	if (r->part[p].pending)
+		routed_add(c->since + c->start[p], c->route + c->start[p], routed, n);
+}
+
+const uint64_t *replica_snap_routed(const struct replica *r, unsigned p)
+{
+	const struct replica_routed *c = &r->routed;
+
+	return c->route && !r->part[p].unsnapped ? c->snap + c->start[p] : NULL;
+}
+
 /* ---- the beginning ---- */
 
 void replica_restore(struct replica *r, unsigned p, const struct beat_fragment *books,
-	const digest *base_id)
+	const digest *base_id, const uint64_t *routed)
 {
 	struct replica_part *part = &r->part[p];
 
@@ -60,6 +138,22 @@ void replica_restore(struct replica *r, unsigned p, const struct beat_fragment *
 	part->base.id = *base_id;
 	part->work.steps = books->steps;
 	part->work.tokens = books->tokens;
+	part->uncounted = books->steps > 0 && !routed;
+	if (r->routed.route && routed && books->steps > 0)
+		memcpy(r->routed.work + r->routed.start[p], routed, r->cut->v[p].n * sizeof *routed);
+}
+
+static void clear_work(struct replica *r, unsigned p)
+{
+	r->part[p].work = (struct replica_work){ 0 };
+	r->part[p].uncounted = false;
+	set_counts(r, p, r->routed.work, NULL);
+}
+
+static void lose_work(struct replica *r, unsigned p)
+{
+	r->part[p].lost += r->part[p].work.tokens;
+	clear_work(r, p);
 }
 
 void replica_settle(struct replica *r)
@@ -70,15 +164,9 @@ void replica_settle(struct replica *r)
 		if (part->answered > r->trained) /* no books of ours; never more than was trained */
 			part->answered = r->trained;
 		if (part->work.tokens > r->trained - part->answered)
-			part->work = (struct replica_work){ 0 };
+			clear_work(r, p);
 		part->lost = r->trained - part->answered - part->work.tokens;
 	}
-}
-
-static void lose_work(struct replica_part *part)
-{
-	part->lost += part->work.tokens;
-	part->work = (struct replica_work){ 0 };
 }
 
 void replica_load(struct replica *r, unsigned p, const struct replica_version *v, const float *value,
@@ -89,7 +177,7 @@ void replica_load(struct replica *r, unsigned p, const struct replica_version *v
 	memcpy(r->base + r->start[p], value, bytes_of(r, p));
 	if (!keep) {
 		fragment_scatter(&r->cut->v[p], r->params, value);
-		lose_work(part);
+		lose_work(r, p);
 		if (v->step > r->step)
 			r->step = v->step;
 	}
@@ -118,7 +206,7 @@ static void count(struct replica_work *w, uint64_t tokens, double loss)
 	w->tokens += tokens;
 }
 
-void replica_step(struct replica *r, uint64_t tokens, double loss)
+void replica_step(struct replica *r, uint64_t tokens, double loss, const uint64_t *routed)
 {
 	r->step++;
 	r->steps++;
@@ -127,6 +215,7 @@ void replica_step(struct replica *r, uint64_t tokens, double loss)
 		count(&r->part[p].work, tokens, loss);
 		if (r->part[p].pending)
 			count(&r->part[p].since, tokens, loss);
+		count_routed(r, p, routed);
 	}
 }
 
@@ -155,7 +244,10 @@ void replica_snapshot(struct replica *r, unsigned p, uint64_t round, struct meta
 	part->asked = round;
 	part->at = r->steps;
 	part->since = (struct replica_work){ 0 };
+	set_counts(r, p, r->routed.snap, r->routed.work);
+	set_counts(r, p, r->routed.since, NULL);
 	part->kept = false;
+	part->unsnapped = part->uncounted;
 	m->round = round;
 	m->version = part->base.version;
 	sig_hex(m->base, part->base.id.b, SIG_DIGEST);
@@ -178,6 +270,8 @@ void replica_answered(struct replica *r, unsigned p)
 		return;
 	part->answered += part->work.tokens - part->since.tokens;
 	part->work = part->since;
+	part->uncounted = false;
+	set_counts(r, p, r->routed.work, r->routed.since);
 	part->round = part->asked;
 	part->pending = false;
 	part->kept = true;
@@ -250,7 +344,7 @@ void replica_adopt(struct replica *r, unsigned p, const struct replica_version *
 			mix(r, p, value, r->rule.mix);
 		else
 			fragment_scatter(&r->cut->v[p], r->params, value);
-		lose_work(part);
+		lose_work(r, p);
 	}
 	memcpy(r->base + r->start[p], value, bytes_of(r, p));
 	part->base = *v;
@@ -271,4 +365,14 @@ void replica_beat(const struct replica *r, struct beat *b)
 			.steps = part->work.steps, .tokens = part->work.tokens, .round = part->round,
 			.answered = part->answered, .lost = part->lost };
 	}
+}
+
+bool replica_routed(const struct replica *r, unsigned p, uint64_t *out)
+{
+	const struct replica_routed *c = &r->routed;
+
+	if (!c->route || r->part[p].uncounted)
+		return false;
+	memcpy(out, c->work + c->start[p], r->cut->v[p].n * sizeof *out);
+	return true;
 }

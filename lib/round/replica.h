@@ -24,6 +24,9 @@
  * S + (steps made since the answer) if this learner answered R, else S if that is higher. So learners that
  * run ahead, and those that lag, meet at the mean, and their learning rates with them.
  *
+ * Experts. Of tensors of experts it also counts the tokens that were routed to theirs (round/routed.h), for what
+ * is under way.
+ *
  * Memory: base and snapshot, 8 bytes a parameter.
  */
 #ifndef REPLICA_H
@@ -61,6 +64,14 @@ struct replica_part {
 	uint64_t asked;
 	bool kept;                 /* the snapshot of `round` is still in memory, taken from this base */
 	uint64_t at;               /* own steps when the last snapshot was taken */
+	bool uncounted, unsnapped; /* of work, of snapshot: some is of a life whose counts of experts are lost */
+};
+/* Tokens routed to the experts of each tensor, fragment after fragment. */
+struct replica_routed {
+	size_t tensors, *start;  /* start (P): of each fragment; owned */
+	uint32_t *route;         /* (tensors) of routed_map; owned. NULL: no experts */
+	uint64_t *work, *since;  /* (tensors) as in replica_part; owned */
+	uint64_t *snap;          /* (tensors) of the last snapshots; owned */
 };
 struct replica {
 	const struct fragments *cut; /* the caller's */
@@ -68,6 +79,7 @@ struct replica {
 	float *base, *snap;          /* (N) fragment after fragment; owned */
 	uint64_t *start;             /* (P) of each fragment in them; owned */
 	struct replica_part *part;   /* (P); owned */
+	struct replica_routed routed;
 	struct adopt_rule rule;
 	uint64_t step;               /* global */
 	uint64_t steps, trained;     /* over all lives */
@@ -80,10 +92,11 @@ void replica_close(struct replica *r);
 
 /* ---- the beginning ---- */
 
-/* What another life of this learner left for fragment p: its books, and the version it trained from, whose
- * values replica_load brings. Work of which nothing is left is lost by replica_settle. */
+/* What another life of this learner left for fragment p: its books, the version it trained from, whose values
+ * replica_load brings, and what was routed (replica_routed), NULL where that is not known. Work of which nothing is
+ * left is lost by replica_settle. */
 void replica_restore(struct replica *r, unsigned p, const struct beat_fragment *books,
-	const digest *base_id);
+	const digest *base_id, const uint64_t *routed);
 /* After all of them: what is neither answered nor under way died with a process. */
 void replica_settle(struct replica *r);
 /* The version the learner starts from. keep: params hold what was trained from it; else they get its
@@ -97,7 +110,8 @@ void replica_recall(struct replica *r, unsigned p, const float *snap);
 
 /* ---- training ---- */
 
-void replica_step(struct replica *r, uint64_t tokens, double loss);
+/* routed (layers, experts): tokens of the step that went to each expert; NULL without experts. */
+void replica_step(struct replica *r, uint64_t tokens, double loss, const uint64_t *routed);
 /* Is this another version than the one p trains from? */
 bool replica_differs(const struct replica *r, unsigned p, uint64_t version, const digest *id);
 /* Has it something to say in this round, and not said it yet? */
@@ -112,6 +126,8 @@ void replica_answered(struct replica *r, unsigned p); /* it is out */
 void replica_dropped(struct replica *r, unsigned p);  /* it will never be: its work is under way again */
 const float *replica_base(const struct replica *r, unsigned p); /* (elems) */
 const float *replica_snap(const struct replica *r, unsigned p);
+/* Tokens routed to the expert of each tensor of p up to its snapshot; NULL where nobody counted. */
+const uint64_t *replica_snap_routed(const struct replica *r, unsigned p);
 /* A newer version, by the rule; one that is pending is dropped before. */
 void replica_adopt(struct replica *r, unsigned p, const struct replica_version *v, const float *value);
 
@@ -119,5 +135,8 @@ void replica_adopt(struct replica *r, unsigned p, const struct replica_version *
 
 /* The books into b->fragment, and step, steps, trained. */
 void replica_beat(const struct replica *r, struct beat *b);
+/* Tokens routed to the expert of each tensor of p (tensors), of what is under way. False, and nothing written, where
+ * nobody counted. */
+bool replica_routed(const struct replica *r, unsigned p, uint64_t *out);
 
 #endif

@@ -244,7 +244,7 @@ static void titles(struct page *p, const struct column *c)
 static bool is_text(const char *key)
 {
 	static const char *const known[] = { "learner", "key", "id", "hash", "base", "merge", "content",
-		"outer", "syncer", "nonce", "why", "verdict", "rule", "invited", "fragment", NULL };
+		"outer", "syncer", "nonce", "why", "verdict", "rule", "expert_weights", "invited", "fragment", NULL };
 	size_t i = 0;
 
 	while (known[i] && strcmp(known[i], key) != 0)
@@ -446,6 +446,7 @@ static void put_manifest(struct page *p, const struct manifest *m, const struct 
 	pair_goal(p, "invite", m->invite);
 	pair_f64(p, "grace", m->grace);
 	pair_text(p, "rule", merge_rule_name(m->rule));
+	pair_text(p, "expert_weights", merge_experts_name(m->experts));
 	pair_f64(p, "outer_lr", m->outer.eta);
 	pair_f64(p, "momentum", m->outer.mu);
 	adopt_text(text, &m->adopt);

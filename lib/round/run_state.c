@@ -8,28 +8,33 @@
 
 #include "form/frame.h"
 #include "io/place.h"
+#include "round/routed.h"
 #include "round/rundir.h"
 
-int run_state_init(struct run_state *s, unsigned fragments, const struct tensors *layout,
+int run_state_init(struct run_state *s, const struct fragments *cut, const struct tensors *layout,
 	enum optimizer_kind optimizer)
 {
 	uint64_t n = tensors_total(layout);
 
-	*s = (struct run_state){ .layout = layout };
-	s->base = calloc(fragments, sizeof *s->base);
+	*s = (struct run_state){ .cut = cut, .layout = layout };
+	s->base = calloc(cut->n, sizeof *s->base);
+	s->routed = calloc(layout->n, sizeof *s->routed);
+	s->counted = calloc(cut->n, sizeof *s->counted);
 	s->values.m = calloc(n, sizeof(float));
 	s->values.optimizer = optimizer;
 	s->values.v = calloc(optimizer_size_v(optimizer, layout) + 1, sizeof(float));
 	s->values.p = calloc(n, sizeof(float));
-	if (!s->base || !s->values.m || !s->values.v || !s->values.p)
+	if (!s->base || !s->routed || !s->counted || !s->values.m || !s->values.v || !s->values.p)
 		return err_nomem();
-	return beat_init(&s->books, fragments);
+	return beat_init(&s->books, cut->n);
 }
 
 void run_state_release(struct run_state *s)
 {
 	beat_release(&s->books);
 	free(s->base);
+	free(s->routed);
+	free(s->counted);
 	free(s->values.m);
 	free(s->values.v);
 	free(s->values.p);
@@ -38,11 +43,11 @@ void run_state_release(struct run_state *s)
 
 /* ---- writing ---- */
 
-static char *base_key(char to[16], unsigned p)
+static char *key_of(char to[16], const char *what, unsigned p)
 {
 	char name[5];
 
-	snprintf(to, 16, "base.%s", rundir_fragment_name(name, p));
+	snprintf(to, 16, "%s.%s", what, rundir_fragment_name(name, p));
 	return to;
 }
 
@@ -63,6 +68,18 @@ static int write_place(const struct run_state *s, struct conf *to, const struct 
 	return rc == 0 ? conf_set_u64(to, "updates", s->updates) : rc;
 }
 
+static int write_routed(const struct run_state *s, struct conf *to)
+{
+	const uint64_t *count = s->routed;
+	char key[16];
+	int rc = 0;
+
+	for (unsigned p = 0; p < s->cut->n && rc == 0; count += s->cut->v[p++].n)
+		if (s->counted[p])
+			rc = routed_write(to, key_of(key, ROUTED_KEY, p), &s->cut->v[p].layout, count);
+	return rc;
+}
+
 static int write_header(const struct run_state *s, struct header *h, const struct meta *about)
 {
 	char key[16], hex[65];
@@ -72,8 +89,10 @@ static int write_header(const struct run_state *s, struct header *h, const struc
 		rc = write_place(s, &h->keys, about);
 	for (unsigned p = 0; rc == 0 && p < s->books.fragments; p++) {
 		sig_hex(hex, s->base[p].b, SIG_DIGEST);
-		rc = conf_set(&h->keys, base_key(key, p), hex);
+		rc = conf_set(&h->keys, key_of(key, "base", p), hex);
 	}
+	if (rc == 0)
+		rc = write_routed(s, &h->keys);
 	return rc == 0 ? moments_header(h, s->layout, s->values.optimizer) : rc;
 }
 
@@ -156,13 +175,27 @@ static int read_bases(struct run_state *s, const struct conf *keys)
 	int rc;
 
 	for (unsigned p = 0; p < s->books.fragments; p++) {
-		hex = conf_get(keys, base_key(key, p));
+		hex = conf_get(keys, key_of(key, "base", p));
 		if (!hex)
 			return err_set(ERR_DATA, "key '%s' is missing", key);
 		if ((rc = sig_unhex(s->base[p].b, SIG_DIGEST, hex)) < 0)
 			return err_at(rc, "key '%s'", key);
 	}
 	return 0;
+}
+
+static int read_routed(struct run_state *s, const struct conf *keys)
+{
+	uint64_t *count = s->routed;
+	char key[16];
+	int rc = 0;
+
+	for (unsigned p = 0; p < s->cut->n && rc >= 0; count += s->cut->v[p++].n) {
+		rc = routed_read(count, keys, key_of(key, ROUTED_KEY, p), &s->cut->v[p].layout,
+			s->books.fragment[p].tokens);
+		s->counted[p] = rc == 1;
+	}
+	return rc < 0 ? rc : 0;
 }
 
 static int read_header(struct run_state *s, const struct frame_reader *r, const struct meta *about,
@@ -183,7 +216,8 @@ static int read_header(struct run_state *s, const struct frame_reader *r, const 
 	snprintf(s->shard, sizeof s->shard, "%s", m.shard);
 	s->context = m.context;
 	s->cursor = m.cursor;
-	return read_bases(s, &h->keys);
+	rc = read_bases(s, &h->keys);
+	return rc == 0 ? read_routed(s, &h->keys) : rc;
 }
 
 int run_state_read(struct run_state *s, const char *path, const struct meta *about, const char *learner,

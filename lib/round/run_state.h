@@ -6,6 +6,7 @@
  *
  *     model HEX   seed N   shard HEX   context N   cursor N   updates N
  *     base.f000 HEX       identity of the version each fragment is trained from
+ *     routed.f000 N ...   of a mixture: tokens of what is under way by experts (round/routed.h), where they are known
  *
  * the tensors are those of round/moments.h. Others may take the moments.
  */
@@ -20,21 +21,25 @@
 #include "form/sig.h"
 #include "form/trust.h"
 #include "round/beat.h"
+#include "round/fragment.h"
 #include "round/moments.h"
 
 struct run_state {
 	struct beat books;
 	digest *base;       /* (P) */
+	uint64_t *routed;   /* (tensors) of replica_routed, fragment after fragment */
+	bool *counted;      /* (P) what it returned */
 	uint64_t updates;   /* the optimizer's steps */
 	uint64_t cursor;    /* of `shard` with samples of `context` tokens */
 	char shard[65];
 	uint64_t context;
 	struct moments values;        /* owned */
+	const struct fragments *cut;  /* the caller's */
 	const struct tensors *layout; /* of the model; the caller's */
 };
 
 /* Everything zero. */
-int run_state_init(struct run_state *s, unsigned fragments, const struct tensors *layout,
+int run_state_init(struct run_state *s, const struct fragments *cut, const struct tensors *layout,
 	enum optimizer_kind optimizer) ERR_MUST;
 void run_state_release(struct run_state *s); /* also after a failed run_state_init */
 

@@ -116,8 +116,10 @@ row() {
 
 # A run of two learners that take turns of five steps, the syncer in between, and the trace of it: who answered when is
 # on the tape (trained), when who started is known. Sums of two are the same in either order.
-@test "a trace of a real run gives the checkpoint of that run, bit for bit" {
-	dl-init -r run -c "$files/conf" --seed 1 -P 3 -H 4 --tau 3 -K 2 --adopt overwrite --outer-lr 0.7 --momentum 0.5
+# real_run CONF WEIGHTS: the run, its checkpoint run.ckpt and its trace run.trace.
+real_run() {
+	dl-init -r run -c "$1" --seed 1 -P 3 -H 4 --tau 3 -K 2 --adopt overwrite --outer-lr 0.7 --momentum 0.5 \
+		--expert-weights "$2"
 	dl-sync -q -r run --once || [ $? -eq 4 ]
 	for _ in 1 2 3 4; do
 		dl-learn -q -j 1 -r run -i learner-0 -n 5 -d two.0.tok
@@ -167,9 +169,34 @@ row() {
 			answer[l, n[l]++] = "answer round=" of("round") " fragment=" fragment() " learner=" l " steps=" of("steps") " tokens=" of("tokens")
 		}
 		END { flush() }' | trace decoupled 2 overwrite >run.trace
+}
+
+@test "a trace of a real run gives the checkpoint of that run, bit for bit" {
+	real_run "$files/conf" tokens
 	[ "$(grep -c ' merge ' run.trace)" -gt 4 ]
 	dl-chaos play --outer-lr 0.7 --momentum 0.5 -o played.ckpt run.trace g0.ckpt two.[01].tok
 	dl-show --diff run.ckpt played.ckpt | grep -q 'all values are equal'
+}
+
+# Learners go on, process after process, with what their experts were given before.
+@test "so it does of a mixture whose experts are weighed by what was routed to them; and the run is replayed" {
+	{ cat "$files/conf" && echo 'experts 4'; } >moe.conf
+	dl-init -c moe.conf --seed 1 -o moe.ckpt
+	real_run moe.conf routed
+	[ "$(grep -c ' merge ' run.trace)" -gt 4 ]
+	find run/syncer -name 'tape.*' -exec grep -h ' merge ' {} + >merges
+	[ "$(grep -c ' expert_weights=routed ' merges)" -eq "$(wc -l <merges)" ]
+	dl-show run/learner/learner-0/state | grep -q '^  routed.f00[12] '
+	find run/learner -name 'f00[12].*.delta' | while read -r delta; do
+		dl-show "$delta" | grep -q '^  routed '
+	done
+	run -0 --separate-stderr dl-sync -r run --replay
+	expect_stdout_like ' 0 different'
+	dl-chaos play --expert-weights routed --outer-lr 0.7 --momentum 0.5 -o played.ckpt run.trace moe.ckpt two.[01].tok
+	dl-show --diff run.ckpt played.ckpt | grep -q 'all values are equal'
+	dl-chaos play --outer-lr 0.7 --momentum 0.5 -o tokens.ckpt run.trace moe.ckpt two.[01].tok
+	run dl-show --diff run.ckpt tokens.ckpt
+	[[ $output != *'all values are equal'* ]]
 }
 
 @test "what cannot be is told in one line" {
@@ -182,6 +209,8 @@ row() {
 	}
 	refused 2 '^dl-chaos: play takes a trace, a checkpoint and at least one shard$' two.trace g0.ckpt
 	refused 2 '^dl-chaos: option --rule: unknown rule .vote., expected rda or direct$' --rule vote two.trace g0.ckpt two.0.tok
+	refused 2 '^dl-chaos: option --expert-weights: unknown weights .all., expected tokens or routed$' --expert-weights all \
+		two.trace g0.ckpt two.0.tok
 	refused 2 '^dl-chaos: option --encoding: ' -e q4 two.trace g0.ckpt two.0.tok
 	refused 2 '^dl-chaos: option --outlier: 0, or at least 1: not 0.5$' --outlier 0.5 two.trace g0.ckpt two.0.tok
 	refused 2 '^dl-chaos: g0.ckpt: is an input: ' -o g0.ckpt two.trace g0.ckpt two.0.tok

@@ -314,10 +314,10 @@ tensors() {
 @test "every option is in the manifest" {
 	conf
 	dl-init -r run -c my.conf --label mine -P 5 -H 30 -K 3 --tau 4 --invite 6 --gamma 0.5 --rule direct \
-		--outer-lr 0.25 --momentum 0.75 --outlier 12 --adopt mix:0.5 --delta bf16 --target-steps 100 \
+		--outer-lr 0.25 --momentum 0.75 --outlier 12 --adopt mix:0.5 --delta bf16 --target-steps 100 --expert-weights routed \
 		--target-tokens 2000 --checkpoint-every 50 --keep 7 --lease 2m
 	for want in 'label mine' 'fragments 5' 'interval 30' 'quorum 3' 'overlap 4' 'invite 6' 'grace 0.5' \
-		'rule direct' 'outer_lr 0.25' 'momentum 0.75' 'outlier 12' 'adopt mix:0.5' 'delta bf16' \
+		'rule direct' 'expert_weights routed' 'outer_lr 0.25' 'momentum 0.75' 'outlier 12' 'adopt mix:0.5' 'delta bf16' \
 		'target_steps 100' 'target_tokens 2000' 'checkpoint_every 50' 'keep 7' 'lease 120'; do
 		[ "$(value "${want% *}" run/manifest)" = "${want#* }" ] || complain "not: $want"
 	done
@@ -370,7 +370,7 @@ tensors() {
 @test "what makes no sense in a run is refused with status 2, and nothing is made" {
 	conf
 	for option in '-P 0' '-P 1001' '-P x' '-H 0' '-K 0' '-K -1' '--tau 0' '--lease 0' '--momentum 1' \
-		'--gamma -1' '--outer-lr nan' '--keep -1' '--target-steps 1.5' '--rule mean' '--adopt some' \
+		'--gamma -1' '--outer-lr nan' '--keep -1' '--target-steps 1.5' '--rule mean' '--expert-weights all' '--adopt some' \
 		'--adopt mix:2' '--adopt mix:' '--delta raw' '--delta q4'; do
 		# shellcheck disable=SC2086 # two words
 		run -2 --separate-stderr dl-init -r run -c my.conf $option

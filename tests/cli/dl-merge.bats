@@ -4,6 +4,9 @@ load helper
 run_id=$(printf '%032d' 1)
 model=$(printf '%064d' 2)
 
+# What tensors of experts are called.
+experts=model.layers.0.block_sparse_moe.experts
+
 # base NAME [WORD...]: a checkpoint w = 1 1 1 1, b = 2.
 base() {
 	local name=$1
@@ -162,9 +165,11 @@ expect_refused() {
 
 # second BASE STATE RULE RATE MOMENTUM DELTA...: merged by dl-merge and by merge.py, to files next and state.
 second() {
+	local experts=tokens
+	[ "$3" = "${3%+*}" ] || experts=${3#*+}
 	# shellcheck disable=SC2154 # of helper
 	python3 "$repo/tests/golden/merge.py" "$@" >want
-	dl-merge -s state --rule "$3" --outer-lr "$4" --momentum "$5" -o next "$1" "${@:6}"
+	dl-merge -s state --rule "${3%+*}" --expert-weights "$experts" --outer-lr "$4" --momentum "$5" -o next "$1" "${@:6}"
 	python3 "$repo/tests/golden/merge.py" next state >have
 	expect_same have want
 }
@@ -191,6 +196,50 @@ second() {
 	second g0 - rda 1 0 d0
 	rm state*
 	second g0 - direct 0.3 0.5 d0 d1
+	rm state*
+	shapes=("$experts.0.w1.weight:30" "$experts.0.w2.weight:7" "$experts.1.w1.weight:9" w:11)
+	dl-forge checkpoint run="$run_id" model="$model" step=7 "${shapes[@]/%/:normal,1,1}" >g0
+	for i in 0 1 2; do
+		dl-forge -b g0 delta learner=l$i tokens=$((100 + i)) steps=$((10 + i)) routed="$((70 - 20 * i)) 0" \
+			"${shapes[0]}:normal,1$i,0.1" "${shapes[1]}:normal,2$i,0.1" "${shapes[2]}:normal,3$i,0.1" \
+			"${shapes[3]}:normal,4$i,0.1" >d$i
+	done
+	second g0 - rda+routed 0.7 0.9 d0 d1 d2
+}
+
+@test "experts count by the tokens routed to them where that is asked for and all say it" {
+	local words=("$experts.0.w1.weight:1" "$experts.1.w1.weight:1" w:1)
+	dl-forge checkpoint run="$run_id" model="$model" step=100 "${words[@]/%/:0}" >g0
+	answer() { # NAME VALUE WORD...
+		dl-forge -b g0 delta learner="${1%.delta}" tokens=100 steps=10 "${@:3}" "${words[@]/%/:$2}" >"$1"
+	}
+	answer a.delta 1 routed='0 0'
+	answer b.delta 3 routed='20 0'
+	answer c.delta 3
+	expect_merged() { # E0 E1 W OPTION...
+		merge --rule direct --outer-lr 1 -o g1 "${@:4}"
+		expect_status 0
+		expect_values g1 "$experts.0.w1.weight" "$1"
+		expect_values g1 "$experts.1.w1.weight" "$2" # of which nobody had a token
+		expect_values g1 w "$3"
+	}
+	expect_merged -2 -2 -2 g0 a.delta b.delta
+	cp g1 plain
+	expect_merged -2 -2 -2 --expert-weights tokens g0 a.delta b.delta
+	expect_same g1 plain
+	expect_merged -3 -2 -2 --expert-weights routed g0 a.delta b.delta
+	expect_no_stderr
+	[ "$(header g1 merge)" != "$(header plain merge)" ]
+	expect_merged -2 -2 -2 --expert-weights routed -v g0 a.delta c.delta
+	expect_stderr_like '^dl-merge: g0: not all answers say which experts their tokens went to: all tensors are weighed by tokens
+'
+	for bad in '20' '20 0 0' '20 101' '20 x'; do
+		answer bad.delta 5 routed="$bad"
+		merge --rule direct --outer-lr 1 -o g1 g0 a.delta b.delta bad.delta
+		expect_status 0
+		expect_stderr_line "^dl-merge: bad.delta: refused: key 'routed': "
+		expect_values g1 w -2
+	done
 }
 
 @test "any order of answers and any number of threads: the same bytes" {
@@ -873,7 +922,7 @@ expect_row() {
 	expect_stderr_line "a checkpoint and at least one delta are needed, see -h"
 	merge g0
 	expect_status 2
-	for words in "-K 0" "-K -1" "-K x" "--rule mean" "--outer-lr nan" "--outer-lr -1" "--momentum 1" \
+	for words in "-K 0" "-K -1" "-K x" "--rule mean" "--expert-weights mean" "--outer-lr nan" "--outer-lr -1" "--momentum 1" \
 		"--momentum 0.9abc" "-j 0" "--outer-lr 1e999" "--wait 0"; do
 		# shellcheck disable=SC2086 # two words
 		merge $words g0 a.delta

@@ -243,6 +243,7 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 	refused --tau --tau 3
 	refused --momentum --momentum 0.9
 	refused --rule --rule direct
+	refused --expert-weights --expert-weights routed
 	refused --adopt --adopt overwrite
 	refused --seed --seed 7
 	refused --lease --lease 46s

@@ -1,11 +1,12 @@
 """merge BASE STATE RULE RATE MOMENTUM DELTA...: a second merge, written from dl-outer(5) alone.
 
-Prints the key `merge`, the global step, and every new value and momentum in hexadecimal. STATE is - for
+RULE is direct or rda, with +routed for experts weighed so. Prints the key `merge`, the global step, and every new value and momentum in hexadecimal. STATE is - for
 none. Judges nothing: all deltas are taken. Slow. "merge CHECKPOINT STATE" prints the same of files that
 were merged already.
 """
 import hashlib
 import math
+import re
 import struct
 import sys
 
@@ -109,6 +110,32 @@ def merged(answers, share, rule, name):
     return p, [single(x - y) for x, y in zip(s, p)], scale
 
 
+def shares(tokens, answers):
+    """None where all are 0."""
+    weight = [t * (t / int(f.key["steps"])) for t, f in zip(tokens, answers)]
+    total = 0.0
+    for w in weight:
+        total += w
+    return [w / total for w in weight] if total else None
+
+
+def expert(name):
+    m = re.fullmatch(r"model\.layers\.(\d+)\.block_sparse_moe\.experts\.(\d+)\.w[123]\.weight", name)
+    return m and m.groups()
+
+
+def routed(f):
+    """Tokens of the expert of each tensor that has one; None where the file does not say."""
+    if "routed" not in f.key:
+        return None
+    counts, last, out = iter(f.key["routed"].split(" ")), None, {}
+    for name in filter(expert, f.data.value):
+        if expert(name) != last:
+            n, last = int(next(counts)), expert(name)
+        out[name] = n
+    return out
+
+
 def show(checkpoint, state):
     print("merge", checkpoint.key["merge"] if checkpoint.key["merge"] == state.key["merge"] else "differs")
     print("step", checkpoint.key["step"])
@@ -120,23 +147,23 @@ def show(checkpoint, state):
 def main():
     if len(sys.argv) == 3:
         return show(File(sys.argv[1]), File(sys.argv[2]))
-    base, rule, eta, mu = File(sys.argv[1]), sys.argv[3], float(sys.argv[4]), float(sys.argv[5])
+    base, (rule, _, experts) = File(sys.argv[1]), sys.argv[3].partition("+")
+    eta, mu = float(sys.argv[4]), float(sys.argv[5])
     prior = None if sys.argv[2] == "-" else File(sys.argv[2])
     answers = sorted((File(path) for path in sys.argv[6:]), key=lambda f: f.id)
-    weight = [int(f.key["tokens"]) * (int(f.key["tokens"]) / int(f.key["steps"])) for f in answers]
-    total = 0.0
-    for w in weight:
-        total += w
-    share = [w / total for w in weight]
+    share = shares([int(f.key["tokens"]) for f in answers], answers)
+    counts = [routed(f) for f in answers]
     h = hashlib.blake2b(b"dl-merge-1\0" + base.id + (prior.id if prior else bytes(32)), digest_size=32)
-    h.update(rule.encode() + b"\0" + struct.pack("<dd", eta, mu) + b"".join(f.id for f in answers))
+    h.update(rule.encode() + b"\0" + (b"routed\0" if experts else b""))
+    h.update(struct.pack("<dd", eta, mu) + b"".join(f.id for f in answers))
     steps = 0.0
     for a, f in zip(share, answers):
         steps += a * int(f.key["steps"])
     print("merge", h.hexdigest())
     print("step", int(base.key.get("step", 0)) + int(steps + 0.5))
     for name, x in base.data.value.items():
-        p, q, scale = merged(answers, share, rule, name)
+        by = shares([c[name] for c in counts], answers) if experts and expert(name) and all(counts) else None
+        p, q, scale = merged(answers, by or share, rule, name)
         v = prior.data.value[name] if prior else [0.0] * len(x)
         for i in range(len(x)):
             d, r = scale * p[i], scale * q[i]

@@ -18,7 +18,7 @@ static int parse(struct decision *d, const char *key, const char *value)
 	for (size_t i = 0; i < l.fields; i++)
 		if (strcmp(l.field[i].key, key) == 0)
 			l.field[i].value = value;
-	if (strcmp(key, "prior") == 0)
+	if (strcmp(key, "prior") == 0 || strcmp(key, "expert_weights") == 0)
 		l.field[l.fields++] = (struct tape_field){ key, value };
 	return decision_parse(d, &l);
 }
@@ -37,14 +37,17 @@ static void test_all_of_it(void)
 	CHECK_STR(d.answer[1].learner, "bob");
 	CHECK_NEAR(d.answer[1].share, 0.75, 1e-15);
 	decision_release(&d);
+	CHECK(d.experts == MERGE_BY_TOKENS);
 	CHECK(parse(&d, "prior", "none") == 0 && d.fresh);
+	decision_release(&d);
+	CHECK(parse(&d, "expert_weights", "routed") == 0 && d.experts == MERGE_BY_ROUTED);
 	decision_release(&d);
 }
 
 static void test_what_no_syncer_writes(void)
 {
 	static const char *const bad[][2] = { { "version", "0" }, { "fragment", "3" }, { "base", "12" },
-		{ "merge", "12" }, { "rule", "mean" }, { "answers", "" }, { "answers", "ann" },
+		{ "merge", "12" }, { "rule", "mean" }, { "expert_weights", "none" }, { "answers", "" }, { "answers", "ann" },
 		{ "answers", "ann:" ID ":0.25" }, { "answers", "../x:" ID ":0.25:1" } };
 
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

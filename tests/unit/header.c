@@ -147,7 +147,7 @@ static void test_meta(void)
 	CHECK(h.keys.n == 4); /* kind, and round, step and tokens, zero or not */
 	CHECK_STR(conf_get(&h.keys, "step"), "0");
 	CHECK(meta_is_text("learner") && meta_is_text("kind") && !meta_is_text("round") &&
-		!meta_is_text("conf.lr"));
+		!meta_is_text("conf.lr") && meta_is_text("routed") && meta_is_text("routed.f003"));
 	header_release(&h);
 }
 

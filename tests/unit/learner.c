@@ -4,6 +4,7 @@
 #include "form/codec.h"
 #include "form/meta.h"
 #include "io/fd.h"
+#include "round/routed.h"
 #include "small_run.h"
 
 static struct small_run run;
@@ -76,15 +77,22 @@ static bool same(const struct buf *a, const struct buf *b)
 	return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
 }
 
-static struct meta meta_of(const struct buf *delta)
+static int file_of(const struct buf *delta)
 {
 	char path[] = "/tmp/unit-learner-XXXXXX";
 	int fd = mkstemp(path);
-	struct frame_reader *r;
-	struct meta m;
 
 	unlink(path);
 	CHECK(fd_write(fd, delta->data, delta->len) == 0 && lseek(fd, 0, SEEK_SET) == 0);
+	return fd;
+}
+
+static struct meta meta_of(const struct buf *delta)
+{
+	struct frame_reader *r;
+	struct meta m;
+	int fd = file_of(delta);
+
 	CHECK(frame_open(&r, fd, "delta", &run.trust, NULL) == 0);
 	CHECK(meta_read(&m, frame_header(r)) == 0);
 	CHECK(tensors_same(&run.layout, &frame_header(r)->tensors) == 0);
@@ -107,6 +115,111 @@ static void a_delta_says_what_it_is(void)
 	CHECK_NEAR(m.loss_first, log(32), 0.05);
 	CHECK(m.loss_last < m.loss_first && m.loss_mean < m.loss_first);
 	CHECK(strlen(m.base) == 64 && strlen(m.shard) == 64 && strlen(m.run) == 32);
+	buf_release(&delta);
+}
+
+/* Two of four experts in two layers: of each layer, twice the tokens. */
+static void check_routed(const struct header *h, uint64_t tokens)
+{
+	uint64_t *count = calloc(run.layout.n, sizeof *count), sum[2] = { 0, 0 };
+	uint32_t layer, expert;
+
+	CHECK(routed_read(count, &h->keys, ROUTED_KEY, &run.layout, tokens) == 1);
+	for (size_t t = 0; t < run.layout.n; t++)
+		if (model_expert(run.layout.v[t].name, &layer, &expert))
+			sum[layer] += count[t];
+	CHECK(sum[0] == 3 * 2 * tokens && sum[1] == 3 * 2 * tokens);
+	free(count);
+}
+
+static void a_mixture_says_which_experts_were_used(void)
+{
+	const struct learner_conf c = ANN(.steps = 5);
+	struct frame_reader *r = NULL;
+	struct buf delta = BUF_INIT;
+	int fd;
+
+	learn(&c, &delta);
+	fd = file_of(&delta);
+	CHECK(frame_open(&r, fd, "delta", &run.trust, NULL) == 0);
+	check_routed(frame_header(r), 5 * 16);
+	frame_reader_free(r);
+	close(fd);
+	buf_release(&delta);
+}
+
+/* As an older program wrote it: the state again, without the key. */
+static void forget_routed(void)
+{
+	struct header h = { 0 };
+	struct frame_reader *r = NULL;
+	struct frame_writer *w = NULL;
+	struct frame_slice s;
+	int from = open(run.state, O_RDONLY), to;
+
+	CHECK(frame_open(&r, from, "state", &run.trust, NULL) == 0);
+	CHECK(header_copy(&h, frame_header(r)) == 0 && conf_get(&h.keys, ROUTED_KEY));
+	conf_unset(&h.keys, ROUTED_KEY);
+	unlink(run.state);
+	to = open(run.state, O_RDWR | O_CREAT | O_EXCL, 0600);
+	CHECK(frame_create(&w, to, &h, &run.key.secret, NULL) == 0);
+	while (frame_next(r, &s) > 0)
+		CHECK(frame_write(w, s.value, NULL, s.n) == 0);
+	CHECK(frame_finish(w, NULL) == 0);
+	frame_writer_free(w);
+	frame_reader_free(r);
+	header_release(&h);
+	close(from);
+	close(to);
+}
+
+static bool says_routed(const struct buf *delta)
+{
+	struct frame_reader *r = NULL;
+	int fd = file_of(delta);
+	bool says;
+
+	CHECK(frame_open(&r, fd, "delta", &run.trust, NULL) == 0);
+	says = conf_get(&frame_header(r)->keys, ROUTED_KEY) != NULL;
+	frame_reader_free(r);
+	close(fd);
+	return says;
+}
+
+static void a_state_that_does_not_say_it_has_a_delta_that_does_not(void)
+{
+	struct learner_conf c = ANN(.steps = 2, .state = run.state);
+	struct buf delta = BUF_INIT;
+
+	learn(&c, &delta);
+	CHECK(says_routed(&delta));
+	forget_routed();
+	c.steps = 4;
+	learn(&c, &delta);
+	CHECK(!says_routed(&delta));
+	unlink(run.state);
+	buf_release(&delta);
+}
+
+/* Only moments and place of a state are for another base. */
+static void the_next_base_counts_anew(void)
+{
+	struct learner_conf c = ANN(.steps = 3, .state = run.state);
+	struct frame_reader *r = NULL;
+	struct buf delta = BUF_INIT;
+	int fd;
+
+	learn(&c, &delta);
+	small_run_ckpt(&run, 0.5f);
+	c.steps = 2;
+	learn(&c, &delta);
+	fd = file_of(&delta);
+	CHECK(frame_open(&r, fd, "delta", &run.trust, NULL) == 0);
+	check_routed(frame_header(r), 2 * 16);
+	frame_reader_free(r);
+	close(fd);
+	unlink(run.state);
+	small_run_ckpt(&run, 1);
 	buf_release(&delta);
 }
 
@@ -390,6 +503,12 @@ int main(void)
 	a_state_belongs_to_one_learner_of_one_run();
 	what_does_not_fit_is_refused();
 	names_tell_keys_and_shards_apart();
+	small_run_remove(&run);
+	small_run_make_of(&run, small_run_mixture);
+	a_mixture_says_which_experts_were_used();
+	at_once_or_in_pieces_is_the_same(NULL);
+	a_state_that_does_not_say_it_has_a_delta_that_does_not();
+	the_next_base_counts_anew();
 	small_run_remove(&run);
 	return unit_done("learner");
 }

@@ -49,6 +49,7 @@ static void fill(struct manifest *m)
 	manifest_defaults(m);
 	m->serial = 4;
 	m->adopt = (struct adopt_rule){ ADOPT_MIX, 0.125 };
+	m->experts = MERGE_BY_ROUTED;
 	m->meta.seed = 7;
 	CHECK(manifest_identify(m) == 0);
 	new_key(&other, "x");
@@ -66,7 +67,7 @@ static void defaults(void)
 
 	manifest_defaults(&m);
 	CHECK(m.fragments == 24 && m.interval == 24 && m.overlap == 2 && m.quorum == 1 && m.grace == 1);
-	CHECK(m.rule == MERGE_RDA && m.outer.eta == 0.7 && m.outer.mu == 0.9 && m.outlier == 100);
+	CHECK(m.rule == MERGE_RDA && m.experts == MERGE_BY_TOKENS && m.outer.eta == 0.7 && m.outer.mu == 0.9 && m.outlier == 100);
 	CHECK(m.lease == 30 && m.keep == 2 && m.adopt.how == ADOPT_REBASE && m.delta == ENC_F32);
 	configure(&m);
 	manifest_defaults(&m);
@@ -103,7 +104,7 @@ static void what_is_written_is_read(void)
 	fill(&m);
 	CHECK(manifest_write(&m, &text) == 0);
 	CHECK(manifest_read(&again, &text, &owner.secret.pub) == 0);
-	CHECK(again.serial == 4 && again.adopt.mix == 0.125 && again.layout.n == m.layout.n);
+	CHECK(again.serial == 4 && again.adopt.mix == 0.125 && again.experts == MERGE_BY_ROUTED && again.layout.n == m.layout.n);
 	CHECK(again.members == 2 && !again.member[0].revoked && again.member[1].revoked);
 	CHECK_STR(again.member[1].key.name, "bert");
 	CHECK_STR(again.meta.run, m.meta.run);
@@ -133,6 +134,21 @@ static void refused(const char *key, const char *value, const char *why)
 	CHECK_SAYS(why);
 	CHECK(again.layout.v == NULL && again.member == NULL);
 	manifest_release(&m);
+	header_release(&text);
+}
+
+/* Of a run that is older than the key. */
+static void experts_by_tokens_where_it_does_not_say(void)
+{
+	struct header text = { 0 };
+	struct manifest m, again;
+
+	fill(&m);
+	CHECK(manifest_write(&m, &text) == 0);
+	conf_unset(&text.keys, "expert_weights");
+	CHECK(manifest_read(&again, &text, &owner.secret.pub) == 0 && again.experts == MERGE_BY_TOKENS);
+	manifest_release(&m);
+	manifest_release(&again);
 	header_release(&text);
 }
 
@@ -169,6 +185,7 @@ static void hostile_values(void)
 	refused("grace", "nan", "grace");
 	refused("grace", "1e999", "grace");
 	refused("rule", "mean", "rule");
+	refused("expert_weights", "all", "key 'expert_weights': unknown weights 'all'");
 	refused("outer_lr", "-1", "outer_lr");
 	refused("momentum", "1", "momentum");
 	refused("adopt", "mix:7", "adopt");
@@ -351,6 +368,7 @@ int main(void)
 	defaults();
 	words();
 	what_is_written_is_read();
+	experts_by_tokens_where_it_does_not_say();
 	hostile_values();
 	one_key_has_one_place();
 	contradictions();

@@ -22,6 +22,7 @@ static void fill(float *x, uint64_t stream, float sigma, size_t n)
 
 static void names(void)
 {
+	enum merge_experts e;
 	enum merge_rule r;
 
 	CHECK(merge_rule_parse("rda", &r) == 0 && r == MERGE_RDA);
@@ -29,6 +30,11 @@ static void names(void)
 	CHECK_STR(merge_rule_name(MERGE_RDA), "rda");
 	CHECK(merge_rule_parse("mean\n", &r) == ERR_DATA);
 	CHECK_SAYS("unknown rule 'mean\\n'");
+	CHECK(merge_experts_parse("routed", &e) == 0 && e == MERGE_BY_ROUTED);
+	CHECK(merge_experts_parse("tokens", &e) == 0 && e == MERGE_BY_TOKENS);
+	CHECK_STR(merge_experts_name(MERGE_BY_ROUTED), "routed");
+	CHECK(merge_experts_parse("route", &e) == ERR_DATA);
+	CHECK_SAYS("unknown weights 'route', expected tokens or routed");
 }
 
 static void weights(void)
@@ -38,6 +44,15 @@ static void weights(void)
 	CHECK(merge_weight(100, 10) == 1000);
 	CHECK(merge_weight(100, 20) == 500);
 	CHECK(isfinite(merge_weight(UINT64_MAX, 1)));
+}
+
+static void weights_to_shares(void)
+{
+	double w[3] = { 1, 0, 3 }, none[2] = { 0, 0 };
+
+	CHECK(merge_shares(w, 3) && w[0] == 0.25 && w[1] == 0 && w[2] == 0.75);
+	CHECK(!merge_shares(none, 2) && none[0] == 0 && none[1] == 0);
+	CHECK(!merge_shares(none, 0));
 }
 
 static void norms(void)
@@ -285,6 +300,7 @@ int main(void)
 {
 	names();
 	weights();
+	weights_to_shares();
 	norms();
 	unsound_values();
 	golden_steps();

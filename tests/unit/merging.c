@@ -14,12 +14,16 @@
 
 #define LEARNERS 3
 
-/* A lookup table, a scalar, tensors of one slice and of some, and one that is larger than a group. */
+#define EXPERT(e) "model.layers.0.block_sparse_moe.experts." #e ".w1.weight"
+
+/* A lookup table, a scalar, tensors of one slice and of some, and one that is larger than a group: two are of
+ * experts. */
 static const struct {
 	const char *name;
 	uint64_t n;
-} shapes[] = { { "model.embed_tokens.weight", 2100 }, { "scalar", 1 }, { "norm", 300 }, { "some", 260000 },
-	{ "large", 2000000 }, { "last", 77 } };
+} shapes[] = { { "model.embed_tokens.weight", 2100 }, { "scalar", 1 }, { "norm", 300 }, { EXPERT(0), 260000 },
+	{ EXPERT(1), 2000000 }, { "last", 77 } };
+#define EXPERTS_AT 3 /* of two tensors */
 #define TENSORS (sizeof shapes / sizeof shapes[0])
 #define TOTAL (2100 + 1 + 300 + 260000 + 2000000 + 77)
 
@@ -31,6 +35,9 @@ static const struct trust trust = { .v = &me, .n = 1 };
 struct scene {
 	enum encoding enc[LEARNERS];
 	uint64_t tokens[LEARNERS], steps[LEARNERS];
+	const char *routed[LEARNERS];  /* value of the key; NULL: none */
+	uint64_t by_expert[2][LEARNERS]; /* the same in numbers */
+	enum merge_experts experts;
 	float *base, *v, *delta[LEARNERS]; /* (TOTAL) */
 	int base_fd, delta_fd[LEARNERS], state_fd;
 	size_t n;
@@ -66,13 +73,16 @@ static void add_shapes(struct tensors *ts, enum encoding enc)
 	}
 }
 
-static void write_file(int fd, const struct meta *m, enum encoding enc, const float *value, digest *id)
+static void write_file(int fd, const struct meta *m, enum encoding enc, const char *routed, const float *value,
+	digest *id)
 {
 	struct frame_writer *w = NULL;
 	struct header h = { .keys = { 0 } };
 
 	add_shapes(&h.tensors, enc);
 	CHECK(meta_write(m, &h) == 0);
+	if (routed)
+		CHECK(conf_set(&h.keys, "routed", routed) == 0);
 	CHECK(frame_create(&w, fd, &h, &key.secret, NULL) == 0);
 	for (size_t t = 0; t < TENSORS; t++) {
 		CHECK(frame_write(w, value, NULL, shapes[t].n) == 0);
@@ -99,7 +109,7 @@ static void prepare(struct scene *s, size_t n)
 	}
 	s->n = n;
 	s->base_fd = memory_file();
-	write_file(s->base_fd, &m, ENC_F32, s->base, &id);
+	write_file(s->base_fd, &m, ENC_F32, NULL, s->base, &id);
 	sig_hex(m.base, id.b, sizeof id.b);
 	m.kind = KIND_DELTA;
 	m.round = s->fragment ? 9 : 0;
@@ -111,7 +121,7 @@ static void prepare(struct scene *s, size_t n)
 		s->delta_fd[k] = memory_file();
 		if (s->enc[k] == ENC_BF16)
 			codec_bf16_round(s->delta[k], s->delta[k], TOTAL);
-		write_file(s->delta_fd[k], &m, s->enc[k], s->delta[k], NULL);
+		write_file(s->delta_fd[k], &m, s->enc[k], s->routed[k], s->delta[k], NULL);
 	}
 }
 
@@ -158,7 +168,7 @@ static struct meta run(struct scene *s, const int *order, int threads, digest *i
 	double *cosine)
 {
 	struct answers_conf ac = { .clock = clock_monotonic() };
-	struct merging_conf mc = { .rule = s->rule, .outer = s->outer, .cosine = true, .round = 9,
+	struct merging_conf mc = { .rule = s->rule, .experts = s->experts, .outer = s->outer, .cosine = true, .round = 9,
 		.epoch = 2 };
 	struct answers_input in[LEARNERS];
 	struct merging_output to = { memory_file(), "out" }, to_state = { memory_file(), "state" };
@@ -237,16 +247,29 @@ static void plain_tensor(double *d, const struct scene *s, const double *share, 
 			d[at + i] *= mean / length;
 }
 
+/* Of a tensor, in the order of the learners. */
+static void plain_weights(double *w, const struct scene *s, size_t t)
+{
+	const uint64_t *by = t == EXPERTS_AT || t == EXPERTS_AT + 1 ? s->by_expert[t - EXPERTS_AT] : s->tokens;
+
+	if (s->experts == MERGE_BY_TOKENS)
+		by = s->tokens;
+	for (size_t k = 0; k < s->n; k++)
+		w[k] = merge_weight(by[k], s->steps[k]);
+}
+
 static void plain(double *d, const struct scene *s)
 {
-	double share[LEARNERS], sum = 0;
+	double share[LEARNERS], sum;
 	uint64_t at = 0;
 
-	for (size_t k = 0; k < s->n; k++)
-		sum += merge_weight(s->tokens[k], s->steps[k]);
-	for (size_t k = 0; k < s->n; k++)
-		share[k] = merge_weight(s->tokens[k], s->steps[k]) / sum;
 	for (size_t t = 0; t < TENSORS; t++) {
+		plain_weights(share, s, t);
+		sum = 0;
+		for (size_t k = 0; k < s->n; k++)
+			sum += share[k];
+		for (size_t k = 0; k < s->n; k++)
+			share[k] /= sum;
 		plain_tensor(d, s, share, s->rule == MERGE_RDA && t > 0, at, shapes[t].n);
 		at += shapes[t].n;
 	}
@@ -276,7 +299,7 @@ static void step_in_memory(const struct scene *s, float *x, float *v)
 {
 	struct outer_step os;
 	struct outer_step_answer answer[LEARNERS];
-	double sum = 0;
+	double sum, w[LEARNERS];
 	int order[LEARNERS];
 	uint64_t at = 0;
 
@@ -284,13 +307,14 @@ static void step_in_memory(const struct scene *s, float *x, float *v)
 	os.rule = s->rule;
 	os.outer = s->outer;
 	order_answers(s, order);
-	for (size_t k = 0; k < s->n; k++)
-		sum += merge_weight(s->tokens[order[k]], s->steps[order[k]]);
 	memcpy(x, s->base, TOTAL * sizeof *x);
 	for (size_t t = 0; t < TENSORS; at += shapes[t++].n) {
+		plain_weights(w, s, t);
+		sum = 0;
 		for (size_t k = 0; k < s->n; k++)
-			answer[k] = (struct outer_step_answer){ s->delta[order[k]] + at, NULL,
-				merge_weight(s->tokens[order[k]], s->steps[order[k]]) / sum,
+			sum += w[order[k]];
+		for (size_t k = 0; k < s->n; k++)
+			answer[k] = (struct outer_step_answer){ s->delta[order[k]] + at, NULL, w[order[k]] / sum,
 				s->enc[order[k]] == ENC_F32R ? FRAME_ELEMS_PAIR : FRAME_ELEMS };
 		CHECK(outer_step_tensor(&os, shapes[t].name, x + at, v + at, answer, s->n, shapes[t].n) == 0);
 	}
@@ -391,6 +415,67 @@ static void merged_as_the_formula_says(enum merge_rule rule)
 	scene_release(&s);
 }
 
+/* Tensors of experts by the tokens routed to these: as the formula says and in memory, other tensors as before, in a
+ * merge that has another name. */
+static void experts_by_what_was_routed(void)
+{
+	static const int order[2][LEARNERS] = { { 0, 1, 2 }, { 2, 0, 1 } };
+	struct scene s;
+	double cosine[LEARNERS];
+	digest id[2];
+	int out[2], state[2];
+	struct meta m[3];
+
+	scene_init(&s, 1);
+	s.routed[0] = "100 0";
+	s.routed[1] = "0 20";
+	s.routed[2] = "30 10";
+	prepare(&s, LEARNERS);
+	m[0] = run(&s, order[0], 1, &id[0], &out[0], &state[0], cosine);
+	close(out[0]);
+	close(state[0]);
+	s.experts = MERGE_BY_ROUTED;
+	memcpy(s.by_expert, (const uint64_t[2][LEARNERS]){ { 100, 0, 30 }, { 0, 20, 10 } }, sizeof s.by_expert);
+	for (int i = 0; i < 2; i++)
+		m[i + 1] = run(&s, order[i], i ? 3 : 1, &id[i], &out[i], &state[i], cosine);
+	CHECK(memcmp(&id[0], &id[1], sizeof id[0]) == 0);
+	CHECK_STR(m[1].merge, m[2].merge);
+	CHECK(strcmp(m[0].merge, m[1].merge) != 0 && m[1].step == m[0].step);
+	compare(&s, out[1], state[1], cosine);
+	compare_bits(&s, out[1], state[1]);
+	for (int i = 0; i < 2; i++) {
+		close(out[i]);
+		close(state[i]);
+	}
+	scene_release(&s);
+}
+
+/* Counts that cannot be are a reason to refuse an answer, whoever asks for them. */
+static void counts_that_cannot_be(void)
+{
+	struct answers_conf ac = { .clock = clock_monotonic() };
+	struct answers_input in;
+	struct guard_round round;
+	struct frame_reader *base;
+	struct answers as;
+	struct scene s;
+	struct meta m;
+
+	scene_init(&s, 1);
+	s.routed[0] = "1 101";
+	prepare(&s, 1);
+	base = open_file(s.base_fd, "base");
+	CHECK(frame_seekable(base) == 0 && meta_read(&m, frame_header(base)) == 0);
+	CHECK(merging_round(&round, base, &m) == 0);
+	in = (struct answers_input){ s.delta_fd[0], "delta", NULL };
+	CHECK(answers_open(&as, &ac, &in, 1, &round, &trust, NULL) == 0);
+	CHECK(as.v[0].verdict == VERDICT_NOT_DELTA);
+	CHECK_STR(as.v[0].why, "key 'routed': 101 of 100 tokens");
+	answers_release(&as);
+	frame_reader_free(base);
+	scene_release(&s);
+}
+
 /* The same values as of a whole model, whose round and step go on by other rules. */
 static void a_fragment(void)
 {
@@ -484,6 +569,8 @@ int main(void)
 	me.key.pub = key.secret.pub;
 	merged_as_the_formula_says(MERGE_RDA);
 	merged_as_the_formula_says(MERGE_DIRECT);
+	experts_by_what_was_routed();
+	counts_that_cannot_be();
 	a_fragment();
 	opposite_answers();
 	one_answer(MERGE_RDA);

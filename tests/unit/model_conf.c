@@ -249,6 +249,29 @@ static void slices_in_any_order_give_the_same_bits(void)
 	tensors_release(&layout);
 }
 
+static void tensors_of_experts_are_known_by_name(void)
+{
+	static const char *const others[] = { "model.layers.0.block_sparse_moe.gate.weight", "lm_head.weight",
+		"model.layers.0.mlp.up_proj.weight", "model.layers.0.block_sparse_moe.experts.1.w4.weight",
+		"model.layers.0.block_sparse_moe.experts.w1.weight", "model.layers..block_sparse_moe.experts.1.w1.weight",
+		"model.layers.0.block_sparse_moe.experts.1.w1.weight2", "model.layers.1234567890.block_sparse_moe.experts.1.w1.weight",
+		"" };
+	struct tensors layout = { 0 };
+	uint32_t layer, expert, seen = 0;
+	struct model_conf c;
+
+	CHECK(read_text(&c, "d_model 32\nlayers 2\nheads 2\nff 48\nexperts 12\n") == 0 && model_layout(&c, &layout) == 0);
+	for (size_t t = 0; t < layout.n; t++)
+		if (model_expert(layout.v[t].name, &layer, &expert)) {
+			CHECK(layer == seen / 36 && expert == seen / 3 % 12);
+			seen++;
+		}
+	CHECK(seen == 2 * 12 * 3);
+	for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+		CHECK(!model_expert(others[i], &layer, &expert));
+	tensors_release(&layout);
+}
+
 int main(void)
 {
 	presets_have_the_published_sizes();
@@ -259,6 +282,7 @@ int main(void)
 	experts_read_back();
 	layout_keeps_fused_groups_together();
 	experts_are_named_as_in_mixtral();
+	tensors_of_experts_are_known_by_name();
 	initial_values_are_the_same_everywhere();
 	slices_in_any_order_give_the_same_bits();
 	return unit_done("model_conf");

@@ -10,6 +10,7 @@
 #include "round/difference.h"
 #include "round/merging.h"
 #include "round/replica.h"
+#include "round/routed.h"
 #include "round/rundir.h"
 #include "round/trainer.h"
 #include "drawn_sim.h"
@@ -178,6 +179,7 @@ static int play_fails(const char *head, const char *events)
 
 struct real_answer {
 	float *base, *snap;
+	uint64_t *routed; /* NULL: dense */
 	struct meta meta;
 };
 struct real_learner {
@@ -202,6 +204,7 @@ struct real {
 	enum encoding encoding;
 	struct merge_outer outer;
 	enum merge_rule rule;
+	enum merge_experts experts;
 };
 
 static void write_values(int fd, const struct meta *m, const struct tensors *layout, const float *value, digest *id)
@@ -267,6 +270,7 @@ static void real_end(struct real *r)
 		for (unsigned p = 0; p < P; p++) {
 			free(l->answer[p].base);
 			free(l->answer[p].snap);
+			free(l->answer[p].routed);
 		}
 		replica_close(&l->replica);
 		trainer_close(&l->trainer);
@@ -309,17 +313,19 @@ static void real_step(struct real *r, const struct trace_event *e)
 {
 	struct real_learner *l = &r->learner[e->learner];
 	struct metrics_row row = { 0 };
+	struct model_load load;
 
 	l->trainer.train.batch = e->share < 1 ? 1 : 2;
 	CHECK(trainer_step(&l->trainer, l->replica.step, &row) == 0);
-	replica_step(&l->replica, trainer_tokens(&l->trainer), row.loss);
+	model_load(&load, l->model);
+	replica_step(&l->replica, trainer_tokens(&l->trainer), row.loss, load.routed);
 }
 
 static void real_answer(struct real *r, const struct trace_event *e)
 {
 	struct real_learner *l = &r->learner[e->learner];
 	struct real_answer *a = &l->answer[e->fragment];
-	size_t bytes = r->cut.v[e->fragment].elems * sizeof(float);
+	size_t bytes = r->cut.v[e->fragment].elems * sizeof(float), tensors = r->cut.v[e->fragment].n;
 
 	CHECK(replica_may_answer(&l->replica, e->fragment, e->round, r->newest[e->fragment]));
 	a->meta = (struct meta){ .kind = KIND_DELTA };
@@ -331,6 +337,10 @@ static void real_answer(struct real *r, const struct trace_event *e)
 	a->snap = a->snap ? a->snap : malloc(bytes);
 	memcpy(a->base, replica_base(&l->replica, e->fragment), bytes);
 	memcpy(a->snap, replica_snap(&l->replica, e->fragment), bytes);
+	if (run.model.experts) {
+		a->routed = a->routed ? a->routed : malloc(tensors * sizeof *a->routed);
+		memcpy(a->routed, replica_snap_routed(&l->replica, e->fragment), tensors * sizeof *a->routed);
+	}
 	replica_answered(&l->replica, e->fragment);
 }
 
@@ -351,6 +361,8 @@ static int write_delta(const struct real *r, const struct real_answer *a, unsign
 	struct header h = { 0 };
 
 	CHECK(meta_write(&a->meta, &h) == 0);
+	if (a->routed)
+		CHECK(routed_write(&h.keys, ROUTED_KEY, &r->cut.v[p].layout, a->routed) == 0);
 	CHECK(difference_table(&h.tensors, &r->cut.v[p].layout, r->encoding) == 0);
 	CHECK(frame_create(&w, fd, &h, &run.key.secret, NULL) == 0);
 	CHECK(difference_write(w, &r->cut.v[p].layout, r->encoding, a->base, a->snap) == 0);
@@ -384,7 +396,7 @@ static void real_merge(struct real *r, const struct trace_event *e)
 	unsigned p = e->fragment;
 	struct real_version *was = &r->version[p][r->newest[p]], *is = was + 1;
 	struct answers_conf ac = { .clock = clock_monotonic() };
-	struct merging_conf mc = { .rule = r->rule, .outer = r->outer, .round = e->round, .epoch = 1,
+	struct merging_conf mc = { .rule = r->rule, .experts = r->experts, .outer = r->outer, .round = e->round, .epoch = 1,
 		.quorum = e->n, .strict = true };
 	struct answers_input in[M];
 	struct merging_output to, to_state;
@@ -450,7 +462,7 @@ static void real_event(struct real *r, const struct trace_event *e)
 /* The parameters of all fragments at the end. */
 static void with_files(float *params, int trace_fd, const char *adopt, struct play_conf c)
 {
-	struct real r = { .encoding = c.encoding, .outer = c.outer, .rule = c.rule };
+	struct real r = { .encoding = c.encoding, .outer = c.outer, .rule = c.rule, .experts = c.experts };
 	struct trace_event e;
 	struct scene s;
 
@@ -483,6 +495,25 @@ static void same_as_with_files(const char *head, const char *adopt, struct play_
 	CHECK(out.meta.tokens == out.row[1].tokens && out.meta.round == 3 + 6 && out.row[1].merges == 6);
 	free(params);
 	free(out.params);
+}
+
+/* A mixture: the tokens of an expert weigh its tensors in play as they do with files, and make a difference. */
+static void a_mixture(void)
+{
+	size_t bytes = tensors_total(&run.layout) * sizeof(float);
+	struct play_conf c = conf();
+	struct played tokens, routed;
+
+	CHECK(play(&tokens, trace_file(HEAD("decoupled", 3, "rebase"), EVENTS), c, 1, 1) == 0);
+	same_as_with_files(HEAD("decoupled", 3, "rebase"), "rebase", c);
+	c.experts = MERGE_BY_ROUTED;
+	CHECK(play(&routed, trace_file(HEAD("decoupled", 3, "rebase"), EVENTS), c, 1, 3) == 0);
+	same_as_with_files(HEAD("decoupled", 3, "rebase"), "rebase", c);
+	CHECK(memcmp(tokens.params, routed.params, bytes) != 0);
+	c.rule = MERGE_DIRECT;
+	same_as_with_files(HEAD("decoupled", 3, "overwrite"), "overwrite", c);
+	free(tokens.params);
+	free(routed.params);
 }
 
 static void any_number_of_threads(void)
@@ -718,6 +749,9 @@ int main(void)
 	the_longer_answer_is_left_out();
 	whatever_is_simulated();
 	what_cannot_be_played();
+	small_run_remove(&run);
+	small_run_make_of(&run, small_run_mixture);
+	a_mixture();
 	small_run_remove(&run);
 	return unit_done("play");
 }

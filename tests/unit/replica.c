@@ -53,7 +53,7 @@ static void train(struct replica *r, int steps)
 	for (int s = 0; s < steps; s++) {
 		for (int i = 0; i < N; i++)
 			params[i] += 1;
-		replica_step(r, 10, 4 - s);
+		replica_step(r, 10, 4 - s, NULL);
 	}
 }
 
@@ -216,7 +216,7 @@ static void an_answer_of_another_life_is_not_rebased_on(void)
 		v.counted = counted;
 		begin(&r, (struct adopt_rule){ ADOPT_REBASE, 0 });
 		r.trained = 30;
-		replica_restore(&r, 0, &books, &first);
+		replica_restore(&r, 0, &books, &first, NULL);
 		replica_settle(&r);
 		replica_load(&r, 0, &zero, base, true);
 		train(&r, 2);
@@ -312,8 +312,8 @@ static void revive(struct replica *r, struct beat_fragment books, uint64_t train
 
 	CHECK(replica_open(r, &cut, params, &rule) == 0);
 	r->trained = trained;
-	replica_restore(r, 0, &books, &first);
-	replica_restore(r, 1, &books, &first);
+	replica_restore(r, 0, &books, &first, NULL);
+	replica_restore(r, 1, &books, &first, NULL);
 	replica_settle(r);
 	balanced(r);
 }
@@ -393,9 +393,121 @@ static void the_beat_tells_the_books(void)
 	replica_close(&r);
 }
 
+/* ---- experts ---- */
+
+#define EXPERT(e) "model.layers.0.block_sparse_moe.experts." #e ".w1.weight"
+
+/* Fragment 0 is expert 1; fragment 1 the norm and expert 0. */
+static void make_mixture(struct fragments *f)
+{
+	const struct tensor t[] = {
+		{ .name = "norm", .enc = ENC_F32, .rank = 1, .dim = { 1 } },
+		{ .name = EXPERT(0), .enc = ENC_F32, .rank = 1, .dim = { 2 } },
+		{ .name = EXPERT(1), .enc = ENC_F32, .rank = 1, .dim = { 4 } },
+	};
+	struct tensors layout = { 0 };
+
+	for (size_t i = 0; i < 3; i++)
+		CHECK(tensors_push(&layout, &t[i]) == 0);
+	CHECK(fragments_cut(f, &layout, P) == 0 && f->v[0].n == 1 && f->v[1].n == 2);
+	tensors_release(&layout);
+}
+
+/* Each step: 3 tokens to expert 0, 8 to expert 1. */
+static void route(struct replica *r, int steps)
+{
+	static const uint64_t load[2] = { 3, 8 };
+
+	for (int s = 0; s < steps; s++)
+		replica_step(r, 10, 1, load);
+}
+
+static void counts_are(const struct replica *r, uint64_t of0, uint64_t of1)
+{
+	uint64_t one[2] = { 99, 99 };
+
+	CHECK(replica_routed(r, 0, one) && one[0] == of1);
+	CHECK(replica_routed(r, 1, one) && one[0] == 0 && one[1] == of0);
+}
+
+static void begin_mixture(struct replica *r, const struct fragments *f)
+{
+	const struct adopt_rule rule = { ADOPT_OVERWRITE, 0 };
+	const struct replica_version v = version(0, 0, 0, first);
+	static const float zeros[N];
+
+	CHECK(replica_open(r, f, params, &rule) == 0);
+	replica_load(r, 0, &v, zeros, false);
+	replica_load(r, 1, &v, zeros, false);
+}
+
+static void tokens_of_experts_follow_the_books(const struct fragments *f)
+{
+	const struct replica_version next = version(1, 5, 9, second);
+	static const float zeros[N];
+	struct meta m = { 0 };
+	struct replica r;
+
+	begin_mixture(&r, f);
+	route(&r, 2);
+	counts_are(&r, 6, 16);
+	replica_snapshot(&r, 0, 5, &m);
+	CHECK(replica_snap_routed(&r, 0)[0] == 16);
+	route(&r, 1);
+	CHECK(replica_snap_routed(&r, 0)[0] == 16);
+	counts_are(&r, 9, 24);
+	replica_dropped(&r, 0);
+	counts_are(&r, 9, 24);
+	replica_snapshot(&r, 0, 5, &m);
+	CHECK(replica_snap_routed(&r, 0)[0] == 24);
+	route(&r, 1);
+	replica_answered(&r, 0);
+	CHECK(replica_snap_routed(&r, 0)[0] == 24);
+	counts_are(&r, 12, 8);
+	replica_adopt(&r, 0, &next, zeros);
+	replica_adopt(&r, 1, &next, zeros);
+	counts_are(&r, 0, 0);
+	replica_close(&r);
+}
+
+static void tokens_of_experts_of_another_life(const struct fragments *f)
+{
+	const struct beat_fragment under_way = { .steps = 2, .tokens = 20 }, nothing = { .answered = 20 };
+	static const uint64_t known[2] = { 0, 5 };
+	const struct adopt_rule rule = { ADOPT_OVERWRITE, 0 };
+	struct meta m = { 0 };
+	uint64_t count[2];
+	struct replica r;
+
+	CHECK(replica_open(&r, f, params, &rule) == 0);
+	r.trained = 20;
+	replica_restore(&r, 0, &under_way, &first, NULL); /* nobody knows */
+	replica_restore(&r, 1, &under_way, &first, known);
+	replica_settle(&r);
+	CHECK(!replica_routed(&r, 0, count) && replica_routed(&r, 1, count) && count[1] == 5);
+	route(&r, 1);
+	replica_snapshot(&r, 0, 1, &m);
+	replica_snapshot(&r, 1, 2, &m);
+	CHECK(!replica_snap_routed(&r, 0) && replica_snap_routed(&r, 1)[1] == 8);
+	route(&r, 1);
+	replica_answered(&r, 0);
+	CHECK(!replica_snap_routed(&r, 0) && replica_routed(&r, 0, count) && count[0] == 8); /* all of this life */
+	replica_close(&r);
+	CHECK(replica_open(&r, f, params, &rule) == 0);
+	r.trained = 20;
+	replica_restore(&r, 0, &nothing, &first, NULL);
+	replica_restore(&r, 1, &nothing, &first, known); /* of what a later answer had */
+	replica_settle(&r);
+	counts_are(&r, 0, 0);
+	replica_close(&r);
+}
+
 int main(void)
 {
+	struct fragments mixture;
+
 	make_cut();
+	make_mixture(&mixture);
 	a_call_is_answered_once_with_what_was_trained();
 	another_round_of_the_version_gets_the_rest();
 	what_could_not_be_sent_is_under_way_again();
@@ -411,6 +523,9 @@ int main(void)
 	what_was_under_way_is_rebased_in_the_next_life();
 	books_that_cannot_be_are_cut_to_size();
 	the_beat_tells_the_books();
+	tokens_of_experts_follow_the_books(&mixture);
+	tokens_of_experts_of_another_life(&mixture);
+	fragments_release(&mixture);
 	fragments_release(&cut);
 	return unit_done("replica");
 }

@@ -28,6 +28,10 @@ struct small_run {
 static const char small_run_conf[] =
 	"vocab 32\nd_model 8\nlayers 1\nheads 2\nff 16\ncontext 8\nbatch 2\nlr 0.01\nwarmup 4\n";
 
+/* The same with four experts, two of which a token goes to. */
+static const char small_run_mixture[] =
+	"vocab 32\nd_model 8\nlayers 2\nheads 2\nff 8\nexperts 4\ncontext 8\nbatch 2\nlr 0.01\nwarmup 4\n";
+
 /* Writes the checkpoint with every value multiplied by `factor`. */
 static inline void small_run_ckpt(struct small_run *r, float factor)
 {
@@ -75,7 +79,7 @@ static inline void small_run_shard(struct small_run *r, uint32_t vocab, uint64_t
 	close(fd);
 }
 
-static inline void small_run_make(struct small_run *r)
+static inline void small_run_make_of(struct small_run *r, const char *text)
 {
 	uint8_t seed[SIG_SEED] = { 42 };
 	struct conf conf = { 0 };
@@ -91,12 +95,17 @@ static inline void small_run_make(struct small_run *r)
 	r->own.own = true;
 	r->trust.v = &r->own;
 	r->trust.n = 1;
-	CHECK(conf_parse(&conf, small_run_conf, sizeof small_run_conf - 1) == 0);
+	CHECK(conf_parse(&conf, text, strlen(text)) == 0);
 	CHECK(model_conf_read(&r->model, &conf) == 0 && train_conf_read(&r->train, &conf) == 0);
 	CHECK(model_layout(&r->model, &r->layout) == 0);
 	conf_release(&conf);
 	small_run_ckpt(r, 1);
 	small_run_shard(r, 32, 200, 300);
+}
+
+static inline void small_run_make(struct small_run *r)
+{
+	small_run_make_of(r, small_run_conf);
 }
 
 static inline void small_run_remove(struct small_run *r)
