@@ -469,10 +469,8 @@ static int replace(struct work *w, struct commit *c)
 		return rc;
 	if (memcmp(&id, &c->id, sizeof id) != 0)
 		return err_set(ERR_DATA, "made again it is another file than was published");
-	if ((rc = publish(w, c, &w->momentum, w->outer_path)) < 0 || (rc = place_remove(w->path[1])) < 0)
-		return rc;
-	rc = atomic_commit_new(&w->file);
-	return rc > 0 ? err_set(ERR_IO, "%s: somebody else just made it", w->path[1]) : rc;
+	rc = publish(w, c, &w->momentum, w->outer_path);
+	return rc < 0 ? rc : atomic_commit(&w->file); /* at no moment is there none */
 }
 
 int commit_remake(struct commit *c, const struct commit_conf *conf, uint64_t epoch)
