@@ -545,6 +545,23 @@ static void live(struct pretend *p)
 	}
 }
 
+static void release(struct pretend *p)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		beat_release(&p->v[i].beat);
+		buf_release(&p->v[i].tardy);
+		free(p->v[i].at);
+		free(p->v[i].base);
+	}
+	free(p->v);
+	head_release(&p->head);
+	fragments_release(&p->fragments);
+	trust_release(&p->makers);
+	trust_release(&p->user);
+	manifest_release(&p->manifest);
+	key_wipe(&p->key);
+}
+
 static void parse_faults(void)
 {
 	char *list = strdup(o.fault ? o.fault : ""), *rest = list, *one;
@@ -590,5 +607,6 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < p.n; i++)
 		start_learner(&p, &p.v[i], i);
 	live(&p);
+	release(&p);
 	return 0;
 }
