@@ -118,7 +118,7 @@ while_still() {
 }
 # A run of which all versions are out, and a learner that lies still: it has no more steps to be called for.
 five_merges_and_still() {
-	small_run run "$@"
+	small_run run
 	sync_run
 	learn a
 	more_merges 5

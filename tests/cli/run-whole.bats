@@ -269,7 +269,7 @@ setup() {
 	until_true tape_has $(($(tape_count ' merge .*[=,]a:') + 2)) ' merge .*[=,]a:'
 	kill -TERM "${pids[sync]}" "${pids[a]}" "${pids[b]}"
 	ended sync a b
-	dl-show --ledger --json run | grep -q "\"learner\":\"a\",[^}]*\"lost\":$before[,}]" ||
+	dl-show --ledger --json run | grep -q "\"learner\":\"a\",[^}]*\"lost\":${before}[,}]" ||
 		complain "lost $before before" "$(dl-show --ledger run)"
 	expect_sound run
 }
