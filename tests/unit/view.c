@@ -172,7 +172,10 @@ static void make_open_round(struct run_dir *d, uint64_t counter)
 static void write_rounds(struct run_dir *d)
 {
 	const char *const learners[] = { "anna", "ben", "carl", "dora", NULL };
+	char base[RUNDIR_PATH];
 
+	rundir_fragment(base, 0, 1);
+	CHECK(place_make(base) == 0 && place_put(base, "", 0, true) == 0); /* that it is there is all that is looked at */
 	run_dir_tape(d, learners);
 	LINE(d, 2, "call", "round", "1", "fragment", "f000", "version", "0", "invited", "all", "steps", "6");
 	LINE(d, 3, "answer", "round", "1", "fragment", "f000", "learner", "anna", "id", ID("aa"), "incarnation", "1",
@@ -227,6 +230,8 @@ static void open_rounds_say_who_is_missing(void)
 	expect_in(text, "  ben              is still at version 0 of it\n");
 	expect_in(text, "  carl             silent for 53 s, and lost for the syncer\n");
 	CHECK(!strstr(text, "dora") && !strstr(text, "to go on"));
+	CHECK(unlink("global/f000/1.frag") == 0);
+	expect_in(explained(v), "  global/f000/1.frag is not there: bring it back\n");
 	view_close(v);
 	run_dir_end(&d);
 }
