@@ -192,12 +192,20 @@ elsewhere() {
 	replays
 }
 
+# killed_after SECONDS COMMAND...: is back once it is dead; timeout -s KILL may be so before, with locks still held.
+killed_after() {
+	"${@:2}" 3>&- &
+	sleep "$1"
+	kill -KILL $! 2>/dev/null || true
+	wait $! || true
+}
+
 @test "a syncer that is killed again and again loses nothing" {
 	local i
 	new_run --target-steps 200
 	learners 3
 	for ((i = 0; i < 12; i++)); do
-		timeout -s KILL "0.$((i * 7 % 10))5" dl-sync -r run -q || true
+		killed_after "0.$((i * 7 % 10))5" dl-sync -r run -q
 	done
 	run -0 timeout 120 dl-sync -r run
 	replays
@@ -209,7 +217,7 @@ elsewhere() {
 	begin killer bash -c 'for i in 1 2 3 4 5 6 7 8; do
 		timeout -s KILL 0.$((i * 3 % 10))5 dl-pretend -r run -m 3; done; exec dl-pretend -r run -m 3'
 	for ((i = 0; i < 8; i++)); do
-		timeout -s KILL "0.$((i * 7 % 10))5" dl-sync -r run -q || true
+		killed_after "0.$((i * 7 % 10))5" dl-sync -r run -q
 	done
 	run -0 timeout 120 dl-sync -r run -q
 	wait "$killer"
