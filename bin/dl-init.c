@@ -336,23 +336,6 @@ struct origin {
 };
 #define ORIGIN_INIT { .fd = -1 }
 
-/* Read in any order: a pipe goes into a file first. */
-static int open_seekable(struct origin *from, const char *path)
-{
-	uint64_t size;
-	int fd, rc = fd_open_in(path, &fd);
-
-	if (rc < 0)
-		return rc;
-	if (fd_regular(fd, &size)) {
-		from->fd = fd;
-		return 0;
-	}
-	rc = fd_spool(fd, &from->fd);
-	close(fd);
-	return rc;
-}
-
 static int read_origin(struct origin *from)
 {
 	const struct header *h = frame_header(from->reader);
@@ -367,7 +350,7 @@ static int read_origin(struct origin *from)
 
 static int open_origin(struct origin *from, const char *path, const struct key *own)
 {
-	int rc = open_seekable(from, path);
+	int rc = fd_open_random(path, &from->fd);
 
 	if (rc == 0)
 		rc = trust_load(&from->trust, o.trust, own);

@@ -82,18 +82,8 @@ struct merge {
 
 static int open_base(struct merge *m, const char *path)
 {
-	uint64_t size;
-	int rc = fd_open_in(path, &m->base_fd);
+	int rc = fd_open_random(path, &m->base_fd);
 
-	if (rc == 0 && !fd_regular(m->base_fd, &size)) {
-		int pipe = m->base_fd;
-
-		m->base_fd = -1;
-		rc = fd_spool(pipe, &m->base_fd);
-		close(pipe);
-		if (rc < 0)
-			err_at(rc, "%s", fd_name(path));
-	}
 	if (rc == 0)
 		rc = frame_open(&m->base, m->base_fd, fd_name(path), &m->trust, NULL);
 	if (rc == 0)

@@ -241,28 +241,23 @@ static int is_trace(int fd)
 	return word && strncmp(word, " trace ", 7) == 0;
 }
 
-/* Of a pipe, what is looked at has to be read again. */
+/* What is looked at has to be read again. */
 static int draw_file(struct buf *script, struct gantt *g, const char *path, const struct curves_conf *conf,
 	const struct gnuplot_page *page)
 {
 	struct curves c = { .conf = *conf };
-	uint64_t size;
 	char name[256];
-	int fd, copy = -1, rc = fd_open_in(path, &fd);
+	int fd, rc = fd_open_random(path, &fd);
 	const char *labels = o.labels;
 
 	if (rc < 0)
 		return rc;
-	if (!fd_regular(fd, &size))
-		rc = fd_spool(fd, &copy);
 	label(name, &labels, path, 1);
-	if (rc == 0 && (rc = is_trace(copy < 0 ? fd : copy)) == 1)
-		rc = draw_trace(script, g, copy < 0 ? fd : copy, page);
-	else if (rc == 0 && (rc = curves_add(&c, copy < 0 ? fd : copy, name)) == 0)
+	if ((rc = is_trace(fd)) == 1)
+		rc = draw_trace(script, g, fd, page);
+	else if (rc == 0 && (rc = curves_add(&c, fd, name)) == 0)
 		rc = curves_script(script, &c, page);
 	curves_release(&c);
-	if (copy >= 0)
-		close(copy);
 	close(fd);
 	return rc < 0 ? err_at(rc, "%s", fd_name(path)) : 0;
 }

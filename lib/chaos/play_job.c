@@ -46,22 +46,14 @@ static int make_conf(const struct play_options *o, struct play_conf *c)
 	return 0;
 }
 
-/* It is read twice: what comes from a pipe is copied. */
+/* It is read twice. */
 static int open_trace(struct playing *w, const char *path)
 {
-	uint64_t size;
-	int fd, rc = fd_open_in(path, &fd);
+	int rc = fd_open_random(path, &w->trace_fd);
 
 	if (rc < 0)
 		return rc;
-	if (fd_regular(fd, &size)) {
-		w->trace_fd = fd;
-	} else {
-		rc = fd_spool(fd, &w->trace_fd);
-		close(fd);
-	}
-	if (rc == 0)
-		rc = adoptions_scan(&w->adoptions, &w->trace, w->trace_fd);
+	rc = adoptions_scan(&w->adoptions, &w->trace, w->trace_fd);
 	return rc < 0 ? err_at(rc, "%s", fd_name(path)) : 0;
 }
 

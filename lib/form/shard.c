@@ -118,21 +118,6 @@ static int write_info(struct header *h, const struct shard_info *info)
 
 /* ---- reading ---- */
 
-/* A descriptor that can be read at random. */
-static int open_random(const char *path, int *fd)
-{
-	uint64_t size;
-	int pipe, rc = fd_open_in(path, fd);
-
-	if (rc < 0 || fd_regular(*fd, &size))
-		return rc;
-	pipe = *fd;
-	*fd = -1;
-	rc = fd_spool(pipe, fd);
-	close(pipe);
-	return rc < 0 ? err_at(rc, "%s", fd_name(path)) : 0;
-}
-
 int shard_open(struct shard **out, const char *path, const struct trust *trust)
 {
 	struct shard *s = calloc(1, sizeof *s);
@@ -142,7 +127,7 @@ int shard_open(struct shard **out, const char *path, const struct trust *trust)
 		return err_nomem();
 	s->fd = -1;
 	s->path = strdup(fd_name(path));
-	rc = s->path ? open_random(path, &s->fd) : err_nomem();
+	rc = s->path ? fd_open_random(path, &s->fd) : err_nomem();
 	if (rc == 0)
 		rc = frame_open(&s->reader, s->fd, s->path, trust, NULL);
 	if (rc == 0 && (rc = read_info(&s->info, frame_header(s->reader))) < 0)

@@ -305,6 +305,20 @@ int fd_spool(int fd, int *spooled)
 	return 0;
 }
 
+int fd_open_random(const char *path, int *fd)
+{
+	uint64_t size;
+	int pipe, rc = fd_open_in(path, fd);
+
+	if (rc < 0 || fd_regular(*fd, &size))
+		return rc;
+	pipe = *fd;
+	*fd = -1;
+	rc = fd_spool(pipe, fd);
+	close(pipe);
+	return rc < 0 ? err_at(rc, "%s", fd_name(path)) : 0;
+}
+
 bool fd_same(int a, int b)
 {
 	struct stat x, y;

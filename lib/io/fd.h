@@ -45,6 +45,8 @@ int fd_temporary(int *fd) ERR_MUST;
 /* Copies the rest of a pipe into an unlinked temporary file ($TMPDIR or /tmp); returns a new
  * descriptor at offset 0, which the caller closes. */
 int fd_spool(int fd, int *spooled) ERR_MUST;
+/* fd_open_in for what is read in any order or again: a pipe is spooled. *fd is -1 after an error in that. */
+int fd_open_random(const char *path, int *fd) ERR_MUST;
 /* True when both are the same file. */
 bool fd_same(int a, int b);
 /* ERR_USAGE when descriptor 1 is a terminal (binary would go there) or is the same regular file

@@ -95,6 +95,11 @@ static bool has_avx512(void)
 #endif
 }
 
+static bool has_avx2(void)
+{
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
 /* false: OpenBLAS is to do it. Products of few rows or columns are not worth the packing. */
 static bool product(real *c, struct view a, struct view b, int m, int n, int k, bool add, real *work)
 {
@@ -102,7 +107,7 @@ static bool product(real *c, struct view a, struct view b, int m, int n, int k, 
 		return false;
 	if (has_avx512())
 		product_avx512(c, a, b, m, n, k, add, work);
-	else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+	else if (has_avx2())
 		product_avx2(c, a, b, m, n, k, add, work);
 	else
 		return false;
@@ -114,7 +119,7 @@ static bool padded(real *c, size_t ldc, struct view a, const real *b, size_t ldb
 {
 	if (has_avx512())
 		padded_avx512(c, ldc, a, b, ldb, m, n, k, add);
-	else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+	else if (has_avx2())
 		padded_avx2(c, ldc, a, b, ldb, m, n, k, add);
 	else
 		return false;
@@ -166,18 +171,18 @@ static void padded_plain(real *c, size_t ldc, struct view a, const real *b, size
 	}
 }
 
+static void padded_any(real *c, int ldc, struct view a, const real *b, int ldb, int m, int n, int k, bool add)
+{
+	if (!padded(c, (size_t)ldc, a, b, (size_t)ldb, m, n, k, add))
+		padded_plain(c, (size_t)ldc, a, b, (size_t)ldb, m, n, k, add);
+}
+
 void gemm_padded_nn(real *c, int ldc, const real *a, int lda, const real *b, int ldb, int m, int n, int k, bool add)
 {
-	const struct view left = { a, (size_t)lda, 1 };
-
-	if (!padded(c, (size_t)ldc, left, b, (size_t)ldb, m, n, k, add))
-		padded_plain(c, (size_t)ldc, left, b, (size_t)ldb, m, n, k, add);
+	padded_any(c, ldc, (struct view){ a, (size_t)lda, 1 }, b, ldb, m, n, k, add);
 }
 
 void gemm_padded_tn(real *c, int ldc, const real *a, int lda, const real *b, int ldb, int m, int n, int k, bool add)
 {
-	const struct view left = { a, 1, (size_t)lda };
-
-	if (!padded(c, (size_t)ldc, left, b, (size_t)ldb, m, n, k, add))
-		padded_plain(c, (size_t)ldc, left, b, (size_t)ldb, m, n, k, add);
+	padded_any(c, ldc, (struct view){ a, 1, (size_t)lda }, b, ldb, m, n, k, add);
 }

@@ -17,13 +17,16 @@ static const char *const rules[] = { [MERGE_DIRECT] = "direct", [MERGE_RDA] = "r
 
 static const char *const experts[] = { [MERGE_BY_TOKENS] = "tokens", [MERGE_BY_ROUTED] = "routed" };
 
-/* Which of two it is, or -1. */
-static int which(const char *text, const char *const name[2])
+/* Which of two it is. kind, expected: for the error. */
+static int which(const char *text, const char *const name[2], const char *kind, const char *expected)
 {
+	char shown[80];
+
 	for (int i = 0; i < 2; i++)
 		if (strcmp(text, name[i]) == 0)
 			return i;
-	return -1;
+	say_escape(shown, sizeof shown, text);
+	return err_set(ERR_DATA, "unknown %s '%s', expected %s", kind, shown, expected);
 }
 
 const char *merge_rule_name(enum merge_rule r)
@@ -33,15 +36,12 @@ const char *merge_rule_name(enum merge_rule r)
 
 int merge_rule_parse(const char *text, enum merge_rule *out)
 {
-	int found = which(text, rules);
-	char shown[80];
+	int found = which(text, rules, "rule", "rda or direct");
 
-	if (found >= 0) {
-		*out = (enum merge_rule)found;
-		return 0;
-	}
-	say_escape(shown, sizeof shown, text);
-	return err_set(ERR_DATA, "unknown rule '%s', expected rda or direct", shown);
+	if (found < 0)
+		return found;
+	*out = (enum merge_rule)found;
+	return 0;
 }
 
 const char *merge_experts_name(enum merge_experts e)
@@ -51,15 +51,12 @@ const char *merge_experts_name(enum merge_experts e)
 
 int merge_experts_parse(const char *text, enum merge_experts *out)
 {
-	int found = which(text, experts);
-	char shown[80];
+	int found = which(text, experts, "weights", "tokens or routed");
 
-	if (found >= 0) {
-		*out = (enum merge_experts)found;
-		return 0;
-	}
-	say_escape(shown, sizeof shown, text);
-	return err_set(ERR_DATA, "unknown weights '%s', expected tokens or routed", shown);
+	if (found < 0)
+		return found;
+	*out = (enum merge_experts)found;
+	return 0;
 }
 
 bool merge_is_table(const char *tensor)

@@ -52,11 +52,10 @@ static int read_tape(struct origin *o, const struct syncer *s, uint64_t round)
 /* A file says in which epoch it was made: the one that published it, or one before that was killed then. */
 static int remake_in(struct origin *o, struct syncer *s)
 {
-	struct commit_conf conf = { .manifest = s->c.manifest, .fragments = &s->fragments, .key = s->c.key,
-		.makers = &s->makers, .learners = &s->learners, .pool = s->c.pool, .tape = s->tape,
-		.epoch = s->epoch.number, .tick = syncer_tick, .ctx = s };
+	struct commit_conf conf;
 	int rc = ERR_DATA;
 
+	perform_rules(&conf, s);
 	for (uint64_t e = o->published; e >= o->decided && rc == ERR_DATA; e--)
 		rc = commit_remake(&o->commit, &conf, e);
 	return rc;

@@ -83,7 +83,7 @@ int perform_call(struct syncer *s, const struct policy_step *st)
 
 /* ---- merges ---- */
 
-static void commit_rules(struct commit_conf *c, struct syncer *s)
+void perform_rules(struct commit_conf *c, struct syncer *s)
 {
 	*c = (struct commit_conf){ .manifest = s->c.manifest, .fragments = &s->fragments, .key = s->c.key,
 		.makers = &s->makers, .learners = &s->learners, .pool = s->c.pool, .say = NULL,
@@ -289,7 +289,7 @@ static int merge_decided(struct syncer *s, struct call *c)
 	double began = syncer_now(s);
 	int rc;
 
-	commit_rules(&rules, s);
+	perform_rules(&rules, s);
 	rc = commit_again(&c->commit, &rules);
 	if (rc == ERR_DATA && (rc = mended(s, c, rc)) == 0)
 		return 0;
@@ -313,7 +313,7 @@ static int merge_new(struct syncer *s, struct call *c)
 
 	if (rc < 0)
 		return rc;
-	commit_rules(&rules, s);
+	perform_rules(&rules, s);
 	rc = commit_make(&m, &rules);
 	if (m.fresh && m.decided)
 		say_warn(s->c.say, "%s: lost or damaged: the momentum of f%03u starts from zero",

@@ -123,6 +123,7 @@ int mend_fragment(struct syncer *s, unsigned p) ERR_MUST;
 
 /* ---- perform ---- */
 
+void perform_rules(struct commit_conf *c, struct syncer *s); /* what commits are made by, now */
 int perform_call(struct syncer *s, const struct policy_step *st) ERR_MUST;
 int perform_abandon(struct syncer *s, struct call *c, const char *why) ERR_MUST;
 /* Merges what is decided, by policy or on the tape, and is not done yet. */

@@ -386,6 +386,17 @@ static void compare(const struct scene *s, int out, int state, const double *cos
 	free(v);
 }
 
+/* The second of two merges that came out the same; both are closed. */
+static void compare_both(struct scene *s, const int out[2], const int state[2], const double *cosine)
+{
+	compare(s, out[1], state[1], cosine);
+	compare_bits(s, out[1], state[1]);
+	for (int i = 0; i < 2; i++) {
+		close(out[i]);
+		close(state[i]);
+	}
+}
+
 static void merged_as_the_formula_says(enum merge_rule rule)
 {
 	static const int order[2][LEARNERS] = { { 0, 1, 2 }, { 2, 0, 1 } };
@@ -406,12 +417,7 @@ static void merged_as_the_formula_says(enum merge_rule rule)
 		CHECK(fd_regular(out[i], &size[i]));
 	}
 	CHECK(size[0] == size[1] && memcmp(&id[0], &id[1], sizeof id[0]) == 0);
-	compare(&s, out[1], state[1], cosine);
-	compare_bits(&s, out[1], state[1]);
-	for (int i = 0; i < 2; i++) {
-		close(out[i]);
-		close(state[i]);
-	}
+	compare_both(&s, out, state, cosine);
 	scene_release(&s);
 }
 
@@ -441,12 +447,7 @@ static void experts_by_what_was_routed(void)
 	CHECK(memcmp(&id[0], &id[1], sizeof id[0]) == 0);
 	CHECK_STR(m[1].merge, m[2].merge);
 	CHECK(strcmp(m[0].merge, m[1].merge) != 0 && m[1].step == m[0].step);
-	compare(&s, out[1], state[1], cosine);
-	compare_bits(&s, out[1], state[1]);
-	for (int i = 0; i < 2; i++) {
-		close(out[i]);
-		close(state[i]);
-	}
+	compare_both(&s, out, state, cosine);
 	scene_release(&s);
 }
 
