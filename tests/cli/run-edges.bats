@@ -123,7 +123,13 @@ five_merges_and_still() {
 	learn a
 	more_merges 5
 	kill -STOP "${pids[a]}"
-	sleep 1 # what is called for and answered is merged
+	until_true still # what is called for and answered is merged
+}
+still() {
+	local was
+	was=$(tape_count .)
+	sleep 1
+	[ "$(tape_count .)" -eq "$was" ]
 }
 
 @test "a newest version that is lost, with its momentum, is made again, the same to the byte, and the run goes on" {
