@@ -124,20 +124,24 @@ static struct strip strip_at(const struct head *h, int first)
 	return s;
 }
 
-/* prob: dot products (m, n) to probabilities. */
+/* prob: dot products (m, n) to probabilities. What a query does not see counts as -infinity, so that all is done in
+ * whole vectors. */
 VEC_CLONES static void softmax(real *prob, real *lse, const struct strip *s, const struct head *h)
 {
 	for (int r = 0; r < s->rows; r++, prob += h->width) {
-		const int seen = s->first + r + 1;
-		const real largest = vec_largest(prob, seen);
+		const int seen = s->first + r + 1, wide = vec_up(seen);
 
-		for (int j = 0; j < seen; j++)
+		for (int j = seen; j < wide; j++)
+			prob[j] = -(real)HUGE_VAL;
+		const real largest = vec_largest(prob, wide);
+
+		for (int j = 0; j < wide; j++)
 			prob[j] = vec_exp(h->temper * (prob[j] - largest));
-		const real sum = vec_total(prob, seen), scale = 1 / sum;
+		const real sum = vec_total(prob, wide), scale = 1 / sum;
 
-		for (int j = 0; j < seen; j++)
+		for (int j = 0; j < wide; j++)
 			prob[j] *= scale;
-		for (int j = seen; j < s->n; j++)
+		for (int j = wide; j < s->n; j++)
 			prob[j] = 0;
 		lse[r] = h->temper * largest + (real)log(sum);
 	}

@@ -35,36 +35,49 @@ static bool strides_clash(struct view a)
 	return stride * sizeof(real) % 2048 == 0;
 }
 
-typedef real four __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
+#define UNROLL _Pragma("GCC unroll 16")
 
-/* to (4, ld), its first four columns: the transpose of four rows, `stride` apart. */
-static inline void transpose_four(real *to, size_t ld, const real *from, size_t stride)
+#define TARGET __attribute__((target("avx2"))) /* both kinds of kernels have that */
+typedef real eight __attribute__((vector_size(8 * sizeof(real)), aligned(sizeof(real)), may_alias));
+#define PAIR(a, b, i, j) __builtin_shufflevector(a, b, i, i + 8, j, j + 8, i + 4, i + 12, j + 4, j + 12)
+#define FOUR(a, b, i) __builtin_shufflevector(a, b, i, i + 1, i + 8, i + 9, i + 4, i + 5, i + 12, i + 13)
+#define HALF(a, b, i) __builtin_shufflevector(a, b, i, i + 1, i + 2, i + 3, i + 8, i + 9, i + 10, i + 11)
+
+/* to (8, ld), its first eight columns: the transpose of eight rows, `stride` apart. */
+TARGET static inline void transpose_eight(real *to, size_t ld, const real *from, size_t stride)
 {
-	const four a = *(const four *)from, b = *(const four *)(from + stride);
-	const four c = *(const four *)(from + 2 * stride), d = *(const four *)(from + 3 * stride);
-	const four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-	const four AB = __builtin_shufflevector(a, b, 2, 6, 3, 7), CD = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+	eight row[8], pair[8], four[8];
 
-	*(four *)to = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
-	*(four *)(to + ld) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
-	*(four *)(to + 2 * ld) = __builtin_shufflevector(AB, CD, 0, 1, 4, 5);
-	*(four *)(to + 3 * ld) = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
+	UNROLL for (int i = 0; i < 8; i++)
+		row[i] = *(const eight *)(from + (size_t)i * stride);
+	UNROLL for (int i = 0; i < 8; i += 2) {
+		pair[i] = PAIR(row[i], row[i + 1], 0, 1);
+		pair[i + 1] = PAIR(row[i], row[i + 1], 2, 3);
+	}
+	UNROLL for (int i = 0; i < 8; i += 4)
+		for (int j = 0; j < 2; j++) {
+			four[i + 2 * j] = FOUR(pair[i + j], pair[i + j + 2], 0);
+			four[i + 2 * j + 1] = FOUR(pair[i + j], pair[i + j + 2], 2);
+		}
+	UNROLL for (int i = 0; i < 4; i++) {
+		*(eight *)(to + (size_t)i * ld) = HALF(four[i], four[i + 4], 0);
+		*(eight *)(to + (size_t)(i + 4) * ld) = HALF(four[i], four[i + 4], 4);
+	}
 }
 
 /* to (k, ld), its first m columns: the transpose of a (m, k). */
-static void transpose(real *restrict to, size_t ld, struct view a, int m, int k)
+TARGET static void transpose(real *restrict to, size_t ld, struct view a, int m, int k)
 {
 	int i = 0, from = 0;
 
-	for (; a.col == 1 && i + 4 <= m; i += 4)
-		for (from = 0; from + 4 <= k; from += 4)
-			transpose_four(to + (size_t)from * ld + i, ld, view_at(a, i, from).at, a.row);
+	for (; a.col == 1 && i + 8 <= m; i += 8)
+		for (from = 0; from + 8 <= k; from += 8)
+			transpose_eight(to + (size_t)from * ld + i, ld, view_at(a, i, from).at, a.row);
 	for (int p = 0; p < k; p++)
 		for (int r = p < from ? i : 0; r < m; r++)
 			to[(size_t)p * ld + r] = *view_at(a, r, p).at;
 }
-
-#define UNROLL _Pragma("GCC unroll 16")
+#undef TARGET
 
 #define NAMED(x) x##_avx512
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")))

@@ -58,6 +58,11 @@ struct offsets {
 	size_t gu, down; /* (2F, C) (C, F); gu with experts: all that is theirs, see moe.h */
 };
 
+static bool trains(const struct net *n)
+{
+	return n->use == NET_TRAIN || n->use == NET_RECOMPUTE;
+}
+
 static void place_layer(struct acts *a, const struct net *n, real *base, size_t *used)
 {
 	const size_t R = (size_t)n->rows;
@@ -68,18 +73,13 @@ static void place_layer(struct acts *a, const struct net *n, real *base, size_t 
 	a->qkv = arena_take(base, used, R * n->P);
 	a->y = arena_take(base, used, R * n->Q);
 	a->lse = arena_take(base, used, R * n->H);
-	a->mid = arena_take(base, used, R * n->C);
+	a->mid = trains(n) ? arena_take(base, used, R * n->C) : a->x; /* without training x is done with */
 	a->n2 = arena_take(base, used, R * n->C);
 	a->inv2 = arena_take(base, used, R);
 	if (n->c.experts)
 		return;
 	a->gu = arena_take(base, used, R * 2 * n->F);
 	a->h = arena_take(base, used, R * n->F);
-}
-
-static bool trains(const struct net *n)
-{
-	return n->use == NET_TRAIN || n->use == NET_RECOMPUTE;
 }
 
 /* One layer's arrays for all: without training the input of a layer is done with when its output is
@@ -263,6 +263,13 @@ static void keep_keys(struct net *n, const struct acts *a)
 			width * sizeof(real));
 }
 
+/* The residual stream, to be added to: one array for all where nothing is kept. */
+static void go_on(const struct net *n, real *to, const real *from)
+{
+	if (to != from)
+		memcpy(to, from, (size_t)n->R * n->C * sizeof(real));
+}
+
 /* w: all parameters.  mid = x + Wo attention(rope(Wqkv rmsnorm(x))) */
 static void attend(struct net *n, const struct acts *a, const real *w, const struct offsets *at)
 {
@@ -278,7 +285,7 @@ static void attend(struct net *n, const struct acts *a, const real *w, const str
 			n->H, n->K, n->D, n->P, 2 * n->K * n->D);
 	else
 		attend_within(n, a);
-	memcpy(a->mid, a->x, (size_t)R * n->C * sizeof(real));
+	go_on(n, a->mid, a->x);
 	gemm_nt(a->mid, a->y, w + at->o, R, n->C, n->Q, true, n->pack);
 }
 
@@ -298,7 +305,7 @@ static void feed_forward(struct net *n, int l, const real *w, const struct offse
 	real *x = n->layer[l + 1].x;
 
 	expand(n, a, w, at);
-	memcpy(x, a->mid, (size_t)n->R * n->C * sizeof(real));
+	go_on(n, x, a->mid);
 	if (n->moe)
 		moe_forward(n->moe, l, x, a->n2, w + at->gu, n->G, n->T);
 	else

@@ -38,6 +38,21 @@
 
 enum { VEC = 16 };
 typedef real vec __attribute__((vector_size(VEC * sizeof(real)), aligned(sizeof(real)), may_alias));
+#ifdef REAL_DOUBLE
+typedef int64_t vec_mask __attribute__((vector_size(VEC * sizeof(real))));
+#else
+typedef int32_t vec_mask __attribute__((vector_size(VEC * sizeof(real))));
+#endif
+#ifdef __clang__
+#define VEC_SHUFFLE(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
+#else
+#define VEC_SHUFFLE(v, ...) __builtin_shuffle(v, (vec_mask){ __VA_ARGS__ })
+#endif
+/* Its halves, quarters, eighths, sixteenths exchanged. Lanes taken one by one would go through general registers. */
+#define VEC_HALVES(v) VEC_SHUFFLE(v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
+#define VEC_QUARTERS(v) VEC_SHUFFLE(v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)
+#define VEC_EIGHTHS(v) VEC_SHUFFLE(v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)
+#define VEC_SINGLES(v) VEC_SHUFFLE(v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
 
 VEC_INLINE int vec_up(int n)
 {
@@ -47,13 +62,13 @@ VEC_INLINE int vec_up(int n)
 /* Halves folded onto each other: a fixed tree. */
 VEC_INLINE real vec_sum(const vec *v)
 {
-	real lane[VEC];
+	vec s = *v;
 
-	memcpy(lane, v, sizeof(lane));
-	for (int half = VEC / 2; half > 0; half /= 2)
-		for (int i = 0; i < half; i++)
-			lane[i] += lane[i + half];
-	return lane[0];
+	s += VEC_HALVES(s);
+	s += VEC_QUARTERS(s);
+	s += VEC_EIGHTHS(s);
+	s += VEC_SINGLES(s);
+	return s[0];
 }
 
 /* The sum of x[i] * y[i]. */
@@ -88,21 +103,33 @@ VEC_INLINE real vec_total(const real *x, int n)
 	return sum;
 }
 
+/* *a becomes the larger of both, lane by lane. */
+VEC_INLINE void vec_raise(vec *a, const vec *b)
+{
+	const vec_mask keep = *a > *b;
+
+	*a = (vec)(((vec_mask)*a & keep) | ((vec_mask)*b & ~keep));
+}
+
 /* The largest of n >= 1 numbers; a NaN among them may be passed over. */
 VEC_INLINE real vec_largest(const real *x, int n)
 {
-	real lane[VEC], largest = x[0];
+	real largest = x[0];
 	int i = 0;
 
-	for (int l = 0; l < VEC; l++)
-		lane[l] = x[0];
-	for (; i + VEC <= n; i += VEC)
-		for (int l = 0; l < VEC; l++)
-			lane[l] = lane[l] > x[i + l] ? lane[l] : x[i + l];
+	if (n >= VEC) {
+		vec most = *(const vec *)x, other;
+
+		for (i = VEC; i + VEC <= n; i += VEC)
+			vec_raise(&most, (const vec *)(x + i));
+		vec_raise(&most, (other = VEC_HALVES(most), &other));
+		vec_raise(&most, (other = VEC_QUARTERS(most), &other));
+		vec_raise(&most, (other = VEC_EIGHTHS(most), &other));
+		vec_raise(&most, (other = VEC_SINGLES(most), &other));
+		largest = most[0];
+	}
 	for (; i < n; i++)
 		largest = largest > x[i] ? largest : x[i];
-	for (int l = 0; l < VEC; l++)
-		largest = largest > lane[l] ? largest : lane[l];
 	return largest;
 }
 

@@ -5,9 +5,9 @@
  * One line for each preset and number of threads. Work counted: 6 N + 6 L T Q a token, N weights in
  * matrices with the output head, those of the experts of a token only, Q = heads * head_dim. The peak is that
  * of sgemm on 512 x 512 x 512, on all threads at once, measured before and after each line; beside it that of our
- * own kernels. Last, the speed of evaluation (forward only) as a multiple of training. moe has as many active
- * parameters as tiny, and is compared with it. Medians of ROUNDS steps; batch 8. Other work on the
- * machine shows in every figure: compare ratios of one run.
+ * own kernels. Last, the speed of evaluation (forward only, as dl-eval opens a model) as a multiple of training,
+ * in turns with it. moe has as many active parameters as tiny, and is compared with it. Medians of TURNS turns
+ * of STEPS steps after one that warms up; batch 8. Other work on the machine shows in every figure: compare ratios of one run.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 #include "math/gemm.h"
 #include "math/model.h"
 
-enum { BATCH = 8, ROUNDS = 7, SIDE = 512, PRODUCTS = 40, THREADS_MOST = 64 };
+enum { BATCH = 8, TURNS = 4, STEPS = 4, SIDE = 512, PRODUCTS = 40, THREADS_MOST = 64 };
 
 static int by_size(const void *a, const void *b)
 {
@@ -77,11 +77,12 @@ static double peak(int (*product)(void *, int, int), struct pool *pool, struct c
 
 struct setup {
 	struct model_conf c;
-	struct model *model;
+	struct model *model, *eval;
 	real *m, *v;
 	uint32_t *ids;
 	struct pool *pool;
 	struct clock clock;
+	uint64_t number; /* of the last step */
 };
 
 static int setup_open(struct setup *s, const char *preset, int threads)
@@ -95,7 +96,8 @@ static int setup_open(struct setup *s, const char *preset, int threads)
 		rc = model_conf_read(&s->c, &conf);
 	conf_release(&conf);
 	if (rc < 0 || (rc = pool_open(&s->pool, threads)) < 0 ||
-		(rc = model_open(&s->model, &s->c, (int)s->c.context, MODEL_TRAIN, s->pool)) < 0)
+		(rc = model_open(&s->model, &s->c, (int)s->c.context, MODEL_TRAIN, s->pool)) < 0 ||
+		(rc = model_open(&s->eval, &s->c, (int)s->c.context, MODEL_FORWARD, s->pool)) < 0)
 		return rc;
 	const struct tensors *layout = model_tensors(s->model);
 	const size_t tokens = (size_t)BATCH * (s->c.context + 1);
@@ -103,6 +105,7 @@ static int setup_open(struct setup *s, const char *preset, int threads)
 
 	for (uint32_t t = 0; t < layout->n; at += layout->v[t++].count)
 		model_init_slice(&s->c, layout, 1, t, 0, at, layout->v[t].count);
+	memcpy(model_params(s->eval), model_params(s->model), model_size(s->model) * sizeof(real));
 	s->m = calloc(model_size(s->model), sizeof(real));
 	s->v = calloc(model_size(s->model), sizeof(real));
 	s->ids = calloc(tokens, sizeof(*s->ids));
@@ -117,13 +120,14 @@ static int setup_open(struct setup *s, const char *preset, int threads)
 static void setup_close(struct setup *s)
 {
 	model_close(s->model);
+	model_close(s->eval);
 	pool_close(s->pool);
 	free(s->m);
 	free(s->v);
 	free(s->ids);
 }
 
-static int step(struct setup *s, uint64_t number)
+static int step(struct setup *s)
 {
 	static const struct adamw_conf adamw = {
 		.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip = 1
@@ -137,7 +141,7 @@ static int step(struct setup *s, uint64_t number)
 
 	adamw_step(model_params(s->model), s->m, s->v, model_grads(s->model),
 		model_tensors(s->model), &adamw, 3e-4, norm > adamw.clip ? adamw.clip / norm : 1,
-		number, s->pool);
+		++s->number, s->pool);
 	return 0;
 }
 
@@ -150,56 +154,60 @@ static double flops_a_token(const struct model_conf *c)
 	return 6 * N + 6 * (double)c->layers * c->context * Q;
 }
 
-/* Median seconds of a forward pass. */
-static int evaluation(struct setup *s, double *seconds)
+static int evaluation(struct setup *s)
 {
-	double time[ROUNDS], loss;
-	int rc = 0;
+	double loss;
 
-	for (int i = 0; rc == 0 && i < ROUNDS; i++) {
+	return model_forward(s->eval, &loss, s->ids, BATCH, (int)s->c.context);
+}
+
+/* Seconds of each, the first left out. */
+static int turn(struct setup *s, int (*work)(struct setup *), double *seconds)
+{
+	int rc = work(s);
+
+	for (int i = 0; rc == 0 && i < STEPS; i++) {
 		const double start = clock_now(&s->clock);
 
-		rc = model_forward(s->model, &loss, s->ids, BATCH, (int)s->c.context);
-		time[i] = clock_now(&s->clock) - start;
+		rc = work(s);
+		seconds[i] = clock_now(&s->clock) - start;
 	}
-	qsort(time, ROUNDS, sizeof(time[0]), by_size);
-	*seconds = time[ROUNDS / 2];
 	return rc;
+}
+
+static double median(double *v)
+{
+	qsort(v, (size_t)TURNS * STEPS, sizeof(v[0]), by_size);
+	return v[TURNS * STEPS / 2];
 }
 
 /* *speed: tokens a second. */
 static int measure(double *speed, const char *preset, int threads)
 {
 	struct setup s = { .clock = clock_monotonic() };
-	double time[ROUNDS];
+	double train[TURNS * STEPS], forward[TURNS * STEPS];
 	int rc = setup_open(&s, preset, threads);
 
 	if (rc < 0) {
 		setup_close(&s);
 		return rc;
 	}
-	double most = peak(multiply, s.pool, s.clock), forward = 0;
+	double most = peak(multiply, s.pool, s.clock);
 	const double own = peak(multiply_own, s.pool, s.clock);
 
-	for (int i = 0; rc == 0 && i < ROUNDS + 2; i++) {
-		const double start = clock_now(&s.clock);
-
-		rc = step(&s, (uint64_t)i + 1);
-		if (i >= 2)
-			time[i - 2] = clock_now(&s.clock) - start;
-	}
-	if (rc == 0)
-		rc = evaluation(&s, &forward);
+	for (int i = 0; rc == 0 && i < TURNS * STEPS; i += STEPS)
+		if ((rc = turn(&s, step, train + i)) == 0)
+			rc = turn(&s, evaluation, forward + i);
 	const double after = peak(multiply, s.pool, s.clock);
 
 	most = after > most ? after : most;
-	qsort(time, ROUNDS, sizeof(time[0]), by_size);
-	const double tokens = BATCH * (double)s.c.context / time[ROUNDS / 2];
+	const double step_time = median(train);
+	const double tokens = BATCH * (double)s.c.context / step_time;
 	const double rate = tokens * flops_a_token(&s.c) * 1e-9;
 
 	printf("%-7s %d threads %9.0f tokens/s %7.1f GFLOP/s %4.0f %% of sgemm %6.1f %4.0f %% of own %6.1f, "
 	       "evaluation x%.2f\n", preset, threads, tokens, rate, 100 * rate / most, most, 100 * rate / own, own,
-		time[ROUNDS / 2] / forward);
+		step_time / median(forward));
 	*speed = tokens;
 	fflush(stdout);
 	setup_close(&s);
