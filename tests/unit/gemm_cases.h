@@ -72,7 +72,7 @@ static void check_padded(int m, int n, int k, bool transposed, bool add)
 			const real was = before[i * ldc + j];
 			double sum = add ? (double)was : 0, size = fabs(sum);
 
-			for (int p = 0; p < k; p++) {
+			for (int p = 0; p < k && j < n; p++) {
 				const double term = (double)(transposed ? a[p * lda + i] : a[i * lda + p]) * (double)b[p * ldb + j];
 
 				sum += term;
