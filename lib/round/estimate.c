@@ -124,14 +124,9 @@ int estimate(struct estimate *out, const struct estimate_conf *c)
 
 /* ---- time ---- */
 
-enum { WARM = 1, STEPS = 5 };
-
-static int by_size(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
+/* A second at least, and the mean: what else the machine does comes and goes, and a run gets its share of that. */
+enum { WARM = 1, LEAST = 5 };
+#define ENOUGH 1.0
 
 static void first_values(struct model *m, const struct model_conf *c)
 {
@@ -144,21 +139,18 @@ static void first_values(struct model *m, const struct model_conf *c)
 
 static int time_steps(double *seconds, struct trainer *t, struct clock clock)
 {
-	double time[STEPS], start;
 	struct metrics_row row;
-	int rc = 0;
+	double start = 0;
+	int n = -WARM, rc = 0;
 
-	for (int i = 0; rc == 0 && i < WARM + STEPS; i++) {
-		start = clock_now(&clock);
-		rc = trainer_step(t, 0, &row);
-		if (i >= WARM)
-			time[i - WARM] = clock_now(&clock) - start;
+	for (*seconds = 0; rc == 0 && (n < LEAST || *seconds < ENOUGH); n++) {
+		if (n == 0)
+			start = clock_now(&clock);
+		if ((rc = trainer_step(t, 0, &row)) == 0 && n >= 0)
+			*seconds = clock_now(&clock) - start;
 	}
-	if (rc < 0)
-		return rc;
-	qsort(time, STEPS, sizeof time[0], by_size);
-	*seconds = time[STEPS / 2];
-	return 0;
+	*seconds /= n;
+	return rc;
 }
 
 int estimate_time(double *seconds, const struct estimate_conf *c, struct shard *shard, struct pool *pool,
