@@ -278,7 +278,7 @@ int versions_merge(struct versions *v, unsigned p, uint64_t round, const struct 
 	base = e - 1;
 	memcpy(e->value, base->value, v->cut->v[p].elems * sizeof *e->value);
 	e->version = (struct replica_version){ .version = base->version.version + 1, .round = round,
-		.step = step > base->version.step ? step : base->version.step };
+		.step = step > base->version.step ? step : base->version.step, .answers = (unsigned)n };
 	identify(&e->version, p);
 	if ((rc = step_tensors(v, p, e->value, a, n)) < 0)
 		return rc;

@@ -189,7 +189,8 @@ static int read_fragment(const struct courier *c, struct frame_reader *r, unsign
 	if ((rc = together ? ckpt_read(r, value) : ckpt_load(r, c->frames, value)) < 0)
 		return rc;
 	*out = (struct replica_version){ .version = version, .round = m.round, .step = m.step };
-	out->counted = head_lists(conf_get(&frame_header(r)->keys, MERGING_ANSWERS), c->conf.about.learner);
+	out->counted = head_lists(conf_get(&frame_header(r)->keys, MERGING_ANSWERS), c->conf.about.learner,
+		&out->answers);
 	if ((rc = frame_id(r, &out->id)) < 0)
 		return rc;
 	if (id && memcmp(id, &out->id, sizeof *id) != 0)

@@ -89,21 +89,26 @@ bool head_newer(const struct head *a, const struct head *b)
 
 /* ---- calls ---- */
 
-bool head_lists(const char *names, const char *learner)
+bool head_lists(const char *names, const char *learner, unsigned *n)
 {
-	size_t n = strlen(learner), length;
+	const size_t size = strlen(learner);
+	bool found = false;
+	size_t length;
 
+	if (n)
+		*n = 0;
 	for (const char *at = names ? names : ""; *at; at += length + (at[length] == ',')) {
 		length = strcspn(at, ",");
-		if (length == n && memcmp(at, learner, n) == 0)
-			return true;
+		found |= length == size && memcmp(at, learner, size) == 0;
+		if (n)
+			++*n;
 	}
-	return false;
+	return found;
 }
 
 bool head_invites(const struct head_call *c, const char *learner)
 {
-	return !c->invited || head_lists(c->invited, learner);
+	return !c->invited || head_lists(c->invited, learner, NULL);
 }
 
 int head_add_call(struct head *h, uint64_t round, unsigned fragment, uint64_t version,

@@ -63,9 +63,9 @@ int head_write(const struct head *h, struct header *to) ERR_MUST; /* to: an empt
 int head_read(struct head *h, const struct header *from, unsigned fragments) ERR_MUST;
 /* Is a newer than b, by epoch and counter? */
 bool head_newer(const struct head *a, const struct head *b);
+/* Is it one of these names, with commas between? NULL: none. *n, unless NULL: how many there are. */
+bool head_lists(const char *names, const char *learner, unsigned *n);
 /* May this learner answer the call? */
-/* Is it one of these names, with commas between? NULL: none. */
-bool head_lists(const char *names, const char *learner);
 bool head_invites(const struct head_call *c, const char *learner);
 /* At the end of the list. `invited` is copied. */
 int head_add_call(struct head *h, uint64_t round, unsigned fragment, uint64_t version,

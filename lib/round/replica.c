@@ -282,8 +282,8 @@ void replica_dropped(struct replica *r, unsigned p)
 	r->part[p].pending = false;
 }
 
-/* theta <- Theta + (theta - from): what was trained since then stays. */
-static void rebase(struct replica *r, unsigned p, const float *value, const float *from)
+/* theta <- Theta + share (theta - from): what was trained since then stays, or some of it. */
+static void rebase(struct replica *r, unsigned p, const float *value, const float *from, float share)
 {
 	const struct fragment *f = &r->cut->v[p];
 
@@ -291,19 +291,22 @@ static void rebase(struct replica *r, unsigned p, const float *value, const floa
 		float *local = r->params + f->offset[t];
 
 		for (uint64_t i = 0; i < f->layout.v[t].count; i++)
-			local[i] = value[i] + (local[i] - from[i]);
+			local[i] = value[i] + share * (local[i] - from[i]);
 	}
 }
 
-/* What the new version does not hold of what p has trained begins here; NULL: nobody knows, when an
- * answer is out whose snapshot is not in memory. */
-static const float *rebase_from(const struct replica *r, unsigned p, const struct replica_version *v)
+/* What the new version does not hold of what p has trained begins here, and this much of it stays; NULL: nobody knows,
+ * when an answer is out whose snapshot is not in memory. */
+static const float *rebase_from(const struct replica *r, unsigned p, const struct replica_version *v, float *share)
 {
 	const struct replica_part *part = &r->part[p];
 	bool answered = part->round > part->base.round;
 
-	if (!answered || (v->version == part->base.version + 1 && !v->counted))
+	if (!answered || (v->version == part->base.version + 1 && !v->counted)) {
+		*share = 1 / (1 + (float)v->answers);
 		return replica_base(r, p);
+	}
+	*share = 1;
 	return part->kept ? replica_snap(r, p) : NULL;
 }
 
@@ -333,12 +336,13 @@ static void follow_step(struct replica *r, const struct replica_part *part,
 void replica_adopt(struct replica *r, unsigned p, const struct replica_version *v, const float *value)
 {
 	struct replica_part *part = &r->part[p];
-	const float *from = r->rule.how == ADOPT_REBASE ? rebase_from(r, p, v) : NULL;
+	float share = 0;
+	const float *from = r->rule.how == ADOPT_REBASE ? rebase_from(r, p, v, &share) : NULL;
 
 	replica_dropped(r, p);
 	follow_step(r, part, v);
 	if (from) {
-		rebase(r, p, value, from);
+		rebase(r, p, value, from, share);
 	} else {
 		if (r->rule.how == ADOPT_MIX)
 			mix(r, p, value, r->rule.mix);

@@ -16,9 +16,11 @@
  * answered are in deltas that are out; lost were overwritten, or died with a process; tokens are under way.
  * A snapshot that waits to be sent is under way until replica_answered.
  *
- * Adoption by the rule rebase. What was trained since the answer that is in the new version stays; and all that
- * was trained since the base when no answer of this learner is in it: it came too late, or was not asked. The
- * tokens of an answer that came too late stay refused: their values go on, with no weight of their own.
+ * Adoption by the rule rebase. What was trained since the answer that is in the new version stays. When no answer of
+ * this learner is in it (it came too late, or was not asked), of what was trained since the base that share stays which
+ * such an answer would have had: one of answers + 1. The others have gone much the same way meanwhile, and all of it on
+ * top of theirs would go it twice. The tokens of an answer that came too late stay refused: their values go on, with no
+ * weight of their own.
  *
  * Global step. One more after each inner step; and when a version made by round R with step S is adopted:
  * S + (steps made since the answer) if this learner answered R, else S if that is higher. So learners that
@@ -53,6 +55,7 @@ struct replica_version {
 	uint64_t step;           /* global step of that merge */
 	digest id;
 	bool counted;            /* an answer of this learner is in it */
+	unsigned answers;        /* that are in it */
 };
 struct replica_part {
 	struct replica_version base;

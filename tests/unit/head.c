@@ -59,6 +59,10 @@ static void calls(void)
 	CHECK(head_invites(&h.call[0], "whoever"));
 	CHECK(head_invites(&h.call[1], "a") && head_invites(&h.call[1], "anna") &&
 		head_invites(&h.call[1], "b-1"));
+	unsigned n = 7;
+
+	CHECK(!head_lists("", "a", &n) && n == 0 && !head_lists(NULL, "a", &n) && n == 0);
+	CHECK(head_lists("a,b-1", "b-1", &n) && n == 2 && !head_lists("anna", "a", &n) && n == 1);
 	CHECK(!head_invites(&h.call[1], "b") && !head_invites(&h.call[1], "ann") &&
 		!head_invites(&h.call[1], "a,anna") && !head_invites(&h.call[1], ""));
 	CHECK(head_call_of(&h, 1)->round == 10 && head_call_of(&h, 0)->round == 12);

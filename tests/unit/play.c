@@ -289,8 +289,11 @@ static void real_end(struct real *r)
 static struct replica_version version_for(const struct real *r, unsigned p, uint64_t version, unsigned learner)
 {
 	const struct real_version *v = &r->version[p][version];
+	unsigned answers = 0;
 
-	return (struct replica_version){ version, v->meta.round, v->meta.step, v->id, v->counted[learner] };
+	for (unsigned i = 0; i < M; i++)
+		answers += v->counted[i];
+	return (struct replica_version){ version, v->meta.round, v->meta.step, v->id, v->counted[learner], answers };
 }
 
 static void real_join(struct real *r, unsigned i)

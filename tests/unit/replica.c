@@ -30,7 +30,7 @@ static void make_cut(void)
 
 static struct replica_version version(uint64_t v, uint64_t round, uint64_t step, digest id)
 {
-	return (struct replica_version){ v, round, step, id, true };
+	return (struct replica_version){ v, round, step, id, true, 3 };
 }
 
 /* Both fragments at version 0: all zeros. */
@@ -173,14 +173,14 @@ static void rebasing_keeps_what_came_after_the_answer(void)
 	CHECK(params[0] == 102 && params[3] == 105 && replica_base(&r, 0)[0] == 100);
 	CHECK(r.part[0].lost == 0 && r.part[0].work.steps == 2 && r.part[0].work.tokens == 20);
 	balanced(&r);
-	replica_adopt(&r, 0, &next, theta); /* did not answer 6: all since the base stays */
-	CHECK(params[0] == 102 && params[3] == 105 && r.part[0].lost == 0 && r.part[0].work.steps == 2);
+	replica_adopt(&r, 0, &next, theta); /* did not answer 6: of what was trained since, a fourth answer's share stays */
+	CHECK(params[0] == 100.5f && params[3] == 103.5f && r.part[0].lost == 0 && r.part[0].work.steps == 2);
 	balanced(&r);
 	replica_close(&r);
 }
 
-/* Its values go on; its tokens, which are refused, count no more. */
-static void rebasing_keeps_an_answer_that_came_too_late(void)
+/* Its values go on by the share it would have had; its tokens, which are refused, count no more. */
+static void rebasing_keeps_a_share_of_an_answer_that_came_too_late(void)
 {
 	const float theta[4] = { 100, 101, 102, 103 };
 	struct replica_version v = version(1, 5, 3, second);
@@ -194,7 +194,7 @@ static void rebasing_keeps_an_answer_that_came_too_late(void)
 	replica_answered(&r, 0);
 	train(&r, 2);
 	replica_adopt(&r, 0, &v, theta);
-	CHECK(params[0] == 105 && params[3] == 108 && replica_base(&r, 0)[0] == 100);
+	CHECK(params[0] == 101.25f && params[3] == 104.25f && replica_base(&r, 0)[0] == 100);
 	CHECK(r.part[0].answered == 30 && r.part[0].lost == 0 && r.part[0].work.tokens == 20);
 	train(&r, 1);
 	replica_snapshot(&r, 0, 6, &m);
@@ -221,7 +221,7 @@ static void an_answer_of_another_life_is_not_rebased_on(void)
 		replica_load(&r, 0, &zero, base, true);
 		train(&r, 2);
 		replica_adopt(&r, 0, &v, theta);
-		CHECK(params[0] == (counted ? 100 : 102) && r.part[0].lost == (counted ? 20 : 0));
+		CHECK(params[0] == (counted ? 100 : 100.5f) && r.part[0].lost == (counted ? 20 : 0));
 		balanced(&r);
 		replica_close(&r);
 	}
@@ -513,7 +513,7 @@ int main(void)
 	what_could_not_be_sent_is_under_way_again();
 	overwriting_loses_what_was_not_answered();
 	rebasing_keeps_what_came_after_the_answer();
-	rebasing_keeps_an_answer_that_came_too_late();
+	rebasing_keeps_a_share_of_an_answer_that_came_too_late();
 	an_answer_of_another_life_is_not_rebased_on();
 	rebasing_on_a_version_that_skips_one();
 	mixing_takes_a_share_of_each();
