@@ -4,7 +4,7 @@
 # make tsan       the same under the thread sanitizer, in build/tsan
 # make check-slow the tests that take minutes each: storms of kills, every system call failing once
 # make fuzz       each parser for FUZZ_SECONDS with libFuzzer (clang), in build/fuzz
-# make bench      speeds and ratios of this machine
+# make bench      speeds and ratios of this machine: all of tests/bench, or BENCH="train pytorch"
 # make lint       floors, headers alone, shell scripts, manual pages, complete triples
 
 CC      ?= cc
@@ -147,7 +147,7 @@ fuzz:
 
 bench: all $(bench_exe) $(tool_exe)
 	@DL_BIN=$(abspath $(BINDIR)) DL_TOOLS=$(abspath $(BUILD))/tools \
-		DL_BENCH=$(abspath $(BUILD))/bench scripts/run-bench
+		DL_BENCH=$(abspath $(BUILD))/bench scripts/run-bench $(BENCH)
 
 lint-light:
 	@scripts/lint light
