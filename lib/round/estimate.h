@@ -49,8 +49,8 @@ struct estimate {
 /* Opens and allocates nothing of any size. */
 int estimate(struct estimate *out, const struct estimate_conf *c) ERR_MUST;
 /*
- * Seconds of an inner step: the mean of those of a second, five at least, on a new model of this configuration, with all the memory that
- * takes, and samples of the shard. Nothing of it is kept. pool: of c->threads.
+ * Seconds of an inner step: the mean of those of a second, five at least, on a new model of this configuration, with
+ * all the memory that takes, and samples of the shard. Nothing of it is kept. pool: of c->threads.
  */
 int estimate_time(double *seconds, const struct estimate_conf *c, struct shard *shard, struct pool *pool,
 	struct clock clock) ERR_MUST;
