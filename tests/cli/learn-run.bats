@@ -243,18 +243,19 @@ lives() { # NAME INCARNATION
 	cat >full <<-'EOF'
 		cp -r "$1/run/manifest" "$1/run/global" . && mkdir learner
 		dl-learn -j 1 -r . -d "$1/text.0.tok" -i ann --save-every 0.05 --max-stale 1000000000 \
-			--metrics "$1/m.tsv" &
+			--metrics "$1/m.tsv" 2>"$1/words" &
 		lines() { wc -l <"$1/m.tsv"; }
 		until [ -e learner/ann/state ]; do sleep 0.05; done
 		head -c 9000000 /dev/zero >fill 2>/dev/null
+		until grep -q "not saved" "$1/words"; do sleep 0.05; done
 		most=$(($(lines "$1") + 500))
 		until [ "$(lines "$1")" -ge "$most" ]; do sleep 0.05; done
 		rm fill
 		kill $! && wait $! && cp learner/ann/state "$1/saved"
 	EOF
 	run -0 --separate-stderr small_disk 3m sh "$PWD/full" "$PWD"
-	[ "$(grep -c "state: .*No space left on device: state not saved, training goes on" <<<"$stderr")" -eq 1 ] ||
-		complain "expected one line of the state"
+	[ "$(grep -c "state: .*No space left on device: state not saved, training goes on" words)" -eq 1 ] ||
+		complain "expected one line of the state" "$(cat words)"
 	[ "$(told saved steps)" -eq "$(tail -n 1 m.tsv | cut -f 2)" ]
 }
 
