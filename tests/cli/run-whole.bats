@@ -103,14 +103,16 @@ setup() {
 }
 
 @test "times of files far in the future or the past mean nothing" {
-	small_run run --target-steps 60
+	small_run run
 	sync_run
 	learn a
 	learn b
 	until_true tape_has ' publish '
-	find run -type f -exec touch -d '2038-01-01' {} +
+	find run -type f -exec touch -d '2038-01-01' {} + 2>/dev/null || :
 	more_merges 2
-	find run -type f -exec touch -d '1980-01-01' {} +
+	find run -type f -exec touch -d '1980-01-01' {} + 2>/dev/null || :
+	more_merges 2
+	kill -TERM "${pids[sync]}" "${pids[a]}" "${pids[b]}"
 	ended sync a b
 	! tape_has ' lost ' || complain "somebody was lost"
 	expect_sound run
