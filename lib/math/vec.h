@@ -122,10 +122,14 @@ VEC_INLINE real vec_largest(const real *x, int n)
 
 		for (i = VEC; i + VEC <= n; i += VEC)
 			vec_raise(&most, (const vec *)(x + i));
-		vec_raise(&most, (other = VEC_HALVES(most), &other));
-		vec_raise(&most, (other = VEC_QUARTERS(most), &other));
-		vec_raise(&most, (other = VEC_EIGHTHS(most), &other));
-		vec_raise(&most, (other = VEC_SINGLES(most), &other));
+		other = VEC_HALVES(most);
+		vec_raise(&most, &other);
+		other = VEC_QUARTERS(most);
+		vec_raise(&most, &other);
+		other = VEC_EIGHTHS(most);
+		vec_raise(&most, &other);
+		other = VEC_SINGLES(most);
+		vec_raise(&most, &other);
 		largest = most[0];
 	}
 	for (; i < n; i++)

@@ -125,7 +125,7 @@ int estimate(struct estimate *out, const struct estimate_conf *c)
 /* ---- time ---- */
 
 /* A second at least, and the mean: what else the machine does comes and goes, and a run gets its share of that. */
-enum { WARM = 1, LEAST = 5 };
+enum { LEAST = 5 };
 #define ENOUGH 1.0
 
 static void first_values(struct model *m, const struct model_conf *c)
@@ -140,16 +140,15 @@ static void first_values(struct model *m, const struct model_conf *c)
 static int time_steps(double *seconds, struct trainer *t, struct clock clock)
 {
 	struct metrics_row row;
-	double start = 0;
-	int n = -WARM, rc = 0;
+	int n = 0, rc = trainer_step(t, 0, &row); /* touches its memory for the first time */
+	const double start = clock_now(&clock);
 
 	for (*seconds = 0; rc == 0 && (n < LEAST || *seconds < ENOUGH); n++) {
-		if (n == 0)
-			start = clock_now(&clock);
-		if ((rc = trainer_step(t, 0, &row)) == 0 && n >= 0)
-			*seconds = clock_now(&clock) - start;
+		rc = trainer_step(t, 0, &row);
+		*seconds = clock_now(&clock) - start;
 	}
-	*seconds /= n;
+	if (rc == 0)
+		*seconds /= n;
 	return rc;
 }
 
