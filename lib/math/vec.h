@@ -38,21 +38,23 @@
 
 enum { VEC = 16 };
 typedef real vec __attribute__((vector_size(VEC * sizeof(real)), aligned(sizeof(real)), may_alias));
+/* Half of one. AVX2 compares and shuffles no more at once: gcc would take a whole one apart, lane by lane. */
+enum { VEC_HALF = VEC / 2 };
+typedef real vec_half __attribute__((vector_size(VEC_HALF * sizeof(real)), aligned(sizeof(real)), may_alias));
 #ifdef REAL_DOUBLE
-typedef int64_t vec_mask __attribute__((vector_size(VEC * sizeof(real))));
+typedef int64_t vec_mask __attribute__((vector_size(VEC_HALF * sizeof(real))));
 #else
-typedef int32_t vec_mask __attribute__((vector_size(VEC * sizeof(real))));
+typedef int32_t vec_mask __attribute__((vector_size(VEC_HALF * sizeof(real))));
 #endif
 #ifdef __clang__
 #define VEC_SHUFFLE(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
 #else
 #define VEC_SHUFFLE(v, ...) __builtin_shuffle(v, (vec_mask){ __VA_ARGS__ })
 #endif
-/* Its halves, quarters, eighths, sixteenths exchanged. Lanes taken one by one would go through general registers. */
-#define VEC_HALVES(v) VEC_SHUFFLE(v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
-#define VEC_QUARTERS(v) VEC_SHUFFLE(v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)
-#define VEC_EIGHTHS(v) VEC_SHUFFLE(v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)
-#define VEC_SINGLES(v) VEC_SHUFFLE(v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
+/* Its quarters (of a vec), eighths, sixteenths exchanged. */
+#define VEC_QUARTERS(v) VEC_SHUFFLE(v, 4, 5, 6, 7, 0, 1, 2, 3)
+#define VEC_EIGHTHS(v) VEC_SHUFFLE(v, 2, 3, 0, 1, 6, 7, 4, 5)
+#define VEC_SINGLES(v) VEC_SHUFFLE(v, 1, 0, 3, 2, 5, 4, 7, 6)
 
 VEC_INLINE int vec_up(int n)
 {
@@ -62,9 +64,9 @@ VEC_INLINE int vec_up(int n)
 /* Halves folded onto each other: a fixed tree. */
 VEC_INLINE real vec_sum(const vec *v)
 {
-	vec s = *v;
+	const vec_half *half = (const vec_half *)v;
+	vec_half s = half[0] + half[1];
 
-	s += VEC_HALVES(s);
 	s += VEC_QUARTERS(s);
 	s += VEC_EIGHTHS(s);
 	s += VEC_SINGLES(s);
@@ -104,11 +106,11 @@ VEC_INLINE real vec_total(const real *x, int n)
 }
 
 /* *a becomes the larger of both, lane by lane. */
-VEC_INLINE void vec_raise(vec *a, const vec *b)
+VEC_INLINE void vec_raise(vec_half *a, const vec_half *b)
 {
 	const vec_mask keep = *a > *b;
 
-	*a = (vec)(((vec_mask)*a & keep) | ((vec_mask)*b & ~keep));
+	*a = (vec_half)(((vec_mask)*a & keep) | ((vec_mask)*b & ~keep));
 }
 
 /* The largest of n >= 1 numbers; a NaN among them may be passed over. */
@@ -118,11 +120,12 @@ VEC_INLINE real vec_largest(const real *x, int n)
 	int i = 0;
 
 	if (n >= VEC) {
-		vec most = *(const vec *)x, other;
+		vec_half most = *(const vec_half *)x, other = *(const vec_half *)(x + VEC_HALF);
 
-		for (i = VEC; i + VEC <= n; i += VEC)
-			vec_raise(&most, (const vec *)(x + i));
-		other = VEC_HALVES(most);
+		for (i = VEC; i + VEC <= n; i += VEC) {
+			vec_raise(&most, (const vec_half *)(x + i));
+			vec_raise(&other, (const vec_half *)(x + i + VEC_HALF));
+		}
 		vec_raise(&most, &other);
 		other = VEC_QUARTERS(most);
 		vec_raise(&most, &other);
