@@ -45,6 +45,7 @@ struct learner_run {
 	uint64_t steps_now, tokens_now;
 	double step_seconds, loss; /* running means */
 	uint64_t heads;  /* seen, as of the last look */
+	bool waiting;    /* for a syncer, and said so */
 	double stale;    /* own steps since the last of them, */
 	double sign;     /* which was then */
 	bool idle, done; /* nothing to train for; the run is over */
@@ -505,30 +506,51 @@ static bool time_to_end(const struct learner_run *l)
 
 /* Small models make thousands of steps in the time between two heads: unless a number was given, a syncer
  * has a lease as well to show that it lives. */
-static int check_stale(const struct learner_run *l)
+static bool is_stale(const struct learner_run *l)
 {
 	if (l->stale < (double)l->max_stale)
-		return 0;
-	if (!l->conf.max_stale && clock_now(&l->clock) - fmax(l->sign, l->begun) < l->manifest.lease)
-		return 0;
+		return false;
+	return l->conf.max_stale || clock_now(&l->clock) - fmax(l->sign, l->begun) >= l->manifest.lease;
+}
+
+/* Whose time is limited waits for the syncer until then: both may be called by cron, and not in the same minutes. */
+static bool may_wait(const struct learner_run *l)
+{
+	return l->conf.seconds > 0 && !l->conf.max_stale;
+}
+
+static int no_syncer(const struct learner_run *l)
+{
 	return err_set(ERR_AGAIN, "no sign of a syncer for %" PRIu64
 		" steps: stopped with its state saved (start dl-sync, then the same command again)",
 		l->max_stale);
 }
 
+static void wait_for_syncer(struct learner_run *l)
+{
+	if (!l->waiting)
+		say_note(l->say, "no sign of a syncer for %" PRIu64 " steps: waiting for one", l->max_stale);
+	l->waiting = true;
+	idle(l);
+}
+
 static int train(struct learner_run *l)
 {
+	bool stale = false;
 	int rc;
 
 	while ((rc = boundary(l)) == 0 && !time_to_end(l)) {
-		if ((rc = check_stale(l)) < 0)
-			break;
-		if (l->idle)
+		if ((stale = is_stale(l)) && !may_wait(l))
+			return no_syncer(l);
+		if (stale)
+			wait_for_syncer(l);
+		else if (l->idle)
 			idle(l);
 		else if ((rc = step(l)) < 0)
-			break;
+			return rc;
+		l->waiting = stale;
 	}
-	return rc;
+	return rc == 0 && stale && l->heads <= 1 ? no_syncer(l) : rc; /* the first may be an old one */
 }
 
 static void tell_end(const struct learner_run *l)

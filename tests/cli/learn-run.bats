@@ -137,6 +137,20 @@ lives() { # NAME INCARNATION
 	[ "$(told brief/learner/ann/beat steps)" -ge 80 ]
 }
 
+@test "called by cron it waits for a syncer that is called by cron, too; with none in all its time: status 4" {
+	local steps
+	dl-init -r brief -c small.conf -P 4 -H 4 --lease 0.2s
+	dl-learn -v -j 1 -r brief -d text.0.tok -i ann --for 30s 2>words 3>&- &
+	await grep -q "^dl-learn: no sign of a syncer for 80 steps: waiting for one$" words
+	steps=$(told brief/learner/ann/beat steps)
+	await eval 'dl-sync -q -r brief --once && [ "$(told brief/learner/ann/beat steps)" -gt "$((steps + 80))" ]'
+	kill "$!"
+	wait "$!"
+	dl-init -r idle -c small.conf -P 4 -H 4 --lease 0.2s
+	run -4 --separate-stderr dl-learn -q -j 1 -r idle -d text.0.tok -i ann --for 5s
+	expect_stderr_line "^dl-learn: no sign of a syncer for 80 steps: stopped with its state saved"
+}
+
 @test "SIGTERM, SIGINT and the time limit save the state and say that it is gone" {
 	local signal steps=0
 	for signal in TERM INT; do
