@@ -205,6 +205,7 @@ static const char *remark(const char *key)
 		{ "lr_min_ratio", "last rate, as a fraction of lr" },
 		{ "warmup", "global steps up to the largest rate" },
 		{ "decay_steps", "global step where the cosine ends; 0: constant rate" },
+		{ "decay_tokens", "tokens trained by all where it ends, instead" },
 		{ "beta1", "of AdamW" },
 		{ "beta2", "of AdamW" },
 		{ "eps", "of AdamW" },
@@ -515,7 +516,7 @@ static int make_run(struct plan *p, const char *ckpt)
 
 static void check_schedule(const struct sched *s)
 {
-	if (s->decay_steps > 0 && s->warmup > s->decay_steps)
+	if (s->decay_tokens == 0 && s->decay_steps > 0 && s->warmup > s->decay_steps)
 		say_warn(&say, "warmup %" PRIu64 " is longer than decay_steps %" PRIu64
 			 ": the rate drops to its last value at once", s->warmup, s->decay_steps);
 }

@@ -193,10 +193,14 @@ static int print_conf(struct conf *conf)
 }
 
 /* Where nothing else is said, a run ends where its learning rate does. */
-static int default_steps(const struct conf *conf)
+static int default_end(const struct conf *conf)
 {
-	const char *steps = conf_get(conf, "decay_steps");
+	const char *steps = conf_get(conf, "decay_steps"), *tokens = conf_get(conf, "decay_tokens");
 
+	if (tokens) {
+		o.value[TOKENS] = tokens;
+		return 0;
+	}
 	if (!steps || strcmp(steps, "0") == 0)
 		return err_set(ERR_USAGE, "a constant rate has no end (decay_steps 0): give --target-steps"
 			       " or --target-tokens");
@@ -210,7 +214,7 @@ static int make_run(const struct work *w)
 	int rc = dataset_check(o.corpus);
 
 	if (rc == 0 && !o.value[STEPS] && !o.value[TOKENS])
-		rc = default_steps(&w->conf);
+		rc = default_end(&w->conf);
 	if (rc < 0)
 		return rc;
 	add(&v, "dl-init");

@@ -70,33 +70,33 @@ void cohort_close(struct cohort *c)
 
 /* ---- training ---- */
 
-int cohort_due(struct cohort *c, unsigned learner, uint32_t samples)
+int cohort_due(struct cohort *c, unsigned learner, struct cohort_step step)
 {
 	struct cohort_learner *l = &c->learner[learner];
 
 	if (l->dues == l->room) {
 		size_t room = l->room ? 2 * l->room : 64;
-		uint32_t *due = realloc(l->due, room * sizeof *due);
+		struct cohort_step *due = realloc(l->due, room * sizeof *due);
 
 		if (!due)
 			return err_nomem();
 		l->due = due;
 		l->room = room;
 	}
-	l->due[l->dues++] = samples;
+	l->due[l->dues++] = step;
 	l->back = false;
 	return 0;
 }
 
-static int step(struct cohort_learner *l, uint32_t samples)
+static int step(struct cohort_learner *l, const struct cohort_step *s)
 {
 	struct metrics_row row = { 0 };
 	struct model_load load;
 	uint64_t tokens;
 	int rc;
 
-	l->trainer.train.batch = samples;
-	if ((rc = trainer_step(&l->trainer, l->replica.step, &row)) < 0)
+	l->trainer.train.batch = s->samples;
+	if ((rc = trainer_step(&l->trainer, l->replica.step, s->trained, &row)) < 0)
 		return rc;
 	tokens = trainer_tokens(&l->trainer);
 	model_load(&load, l->model);
@@ -114,7 +114,7 @@ static int catch_up(void *ctx, int i, int thread)
 
 	(void)thread;
 	for (size_t s = 0; s < l->dues && rc == 0; s++) {
-		if ((rc = step(l, l->due[s])) < 0)
+		if ((rc = step(l, &l->due[s])) < 0)
 			rc = err_at(rc, "learner %u", c->busy[i]);
 		else if (c->conf.stop && c->conf.stop())
 			rc = err_set(ERR_IO, "interrupted");

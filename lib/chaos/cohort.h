@@ -22,13 +22,17 @@ struct cohort_answer {
 	uint64_t step, steps, tokens;
 	bool before;    /* its process has begun anew since */
 };
+struct cohort_step {
+	uint32_t samples;
+	uint64_t trained; /* tokens, by all learners, as it begins */
+};
 struct cohort_learner {
 	struct model *model;
 	struct trainer trainer;
 	struct replica replica;
 	float *delta, *rest;          /* (N) fragment after fragment, of the last answers; rest: f32r only */
 	struct cohort_answer *answer; /* (P) */
-	uint32_t *due;                /* (dues) samples of the steps that are put off; room for `room` */
+	struct cohort_step *due;      /* (dues) steps that are put off; room for `room` */
 	size_t dues, room;
 	bool there;                   /* it takes part */
 	bool kept;                    /* of one that is not: its state outlives it */
@@ -59,8 +63,8 @@ int cohort_open(struct cohort *c, const struct cohort_conf *conf, struct shard *
 	unsigned learners, struct pool *pool) ERR_MUST;
 void cohort_close(struct cohort *c);
 
-/* One more step, of so many samples. */
-int cohort_due(struct cohort *c, unsigned learner, uint32_t samples) ERR_MUST;
+/* One more step. */
+int cohort_due(struct cohort *c, unsigned learner, struct cohort_step step) ERR_MUST;
 /* Makes all steps that were put off. What follows needs that. ERR_DATA naming the learner when a loss is not
  * finite; ERR_IO when conf.stop says so. */
 int cohort_catch_up(struct cohort *c) ERR_MUST;

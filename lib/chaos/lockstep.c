@@ -101,7 +101,7 @@ static int average(void *ctx, int i, int thread)
 	return 0;
 }
 
-int lockstep_step(struct lockstep *l, uint64_t step, uint64_t samples, struct metrics_row *row)
+int lockstep_step(struct lockstep *l, uint64_t step, uint64_t tokens, uint64_t samples, struct metrics_row *row)
 {
 	uint64_t size = l->part[0].trainer.size;
 	int rc;
@@ -116,5 +116,5 @@ int lockstep_step(struct lockstep *l, uint64_t step, uint64_t samples, struct me
 	row->loss = 0;
 	for (unsigned i = 0; i < l->parts; i++)
 		row->loss += l->part[i].loss * ((double)l->part[i].samples / (double)samples);
-	return trainer_update(&l->part[0].trainer, step, row);
+	return trainer_update(&l->part[0].trainer, step, tokens, row);
 }

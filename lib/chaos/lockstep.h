@@ -36,6 +36,7 @@ void lockstep_close(struct lockstep *l);
 real *lockstep_params(const struct lockstep *l); /* (N) */
 /* As trainer_step, of so many samples in all, at most parts times the batch; each part gets as many as any
  * other, or one more. */
-int lockstep_step(struct lockstep *l, uint64_t step, uint64_t samples, struct metrics_row *row) ERR_MUST;
+int lockstep_step(struct lockstep *l, uint64_t step, uint64_t tokens, uint64_t samples, struct metrics_row *row)
+	ERR_MUST;
 
 #endif

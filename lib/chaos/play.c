@@ -251,10 +251,15 @@ static uint64_t samples(struct play *p, unsigned learner, double share)
 	return (uint64_t)whole;
 }
 
+static uint64_t trained(const struct play *p)
+{
+	return p->c->meta.tokens + p->tokens;
+}
+
 static int lockstep(struct play *p, uint64_t n, uint64_t tokens)
 {
 	struct metrics_row row = { 0 };
-	int rc = lockstep_step(&p->lockstep, p->step, n, &row);
+	int rc = lockstep_step(&p->lockstep, p->step, trained(p), n, &row);
 
 	if (rc < 0)
 		return rc;
@@ -269,7 +274,8 @@ static int lockstep(struct play *p, uint64_t n, uint64_t tokens)
 static int step(struct play *p, const struct trace_event *e)
 {
 	uint64_t n = samples(p, e->learner, e->share), tokens = n * p->c->train.context;
-	int rc = p->rounds ? cohort_due(&p->cohort, e->learner, (uint32_t)n) : lockstep(p, n, tokens);
+	const struct cohort_step one = { (uint32_t)n, trained(p) };
+	int rc = p->rounds ? cohort_due(&p->cohort, e->learner, one) : lockstep(p, n, tokens);
 
 	if (rc < 0)
 		return rc;

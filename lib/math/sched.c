@@ -2,18 +2,26 @@
 
 #include <math.h>
 
-double sched_rate(const struct sched *s, uint64_t step)
+/* From lr to the last rate; done: 0 to 1. */
+static double cosine(const struct sched *s, double done)
 {
-	const double floor_rate = s->lr * s->lr_min_ratio;
+	const double last = s->lr * s->lr_min_ratio;
 
+	return done < 1 ? last + (s->lr - last) * 0.5 * (1 + cos(done * acos(-1))) : last;
+}
+
+double sched_rate(const struct sched *s, uint64_t step, uint64_t tokens)
+{
+	const double warm = step < s->warmup ? ((double)step + 1) / (double)s->warmup : 1;
+
+	if (s->decay_tokens)
+		return warm * cosine(s, (double)tokens / (double)s->decay_tokens);
 	if (step < s->warmup)
 		return s->lr * ((double)step + 1) / (double)s->warmup;
 	if (s->decay_steps == 0)
 		return s->lr;
 	if (step >= s->decay_steps)
-		return floor_rate;
+		return cosine(s, 1);
 	/* warmup <= step < decay_steps here, so the span is positive. */
-	const double done = (double)(step - s->warmup) / (double)(s->decay_steps - s->warmup);
-
-	return floor_rate + (s->lr - floor_rate) * 0.5 * (1 + cos(done * acos(-1)));
+	return cosine(s, (double)(step - s->warmup) / (double)(s->decay_steps - s->warmup));
 }

@@ -1,7 +1,7 @@
 #include "math/train_conf.h"
 
-const char *const train_keys[] = { "lr", "lr_min_ratio", "warmup", "decay_steps", "beta1",
-	"beta2", "eps", "weight_decay", "clip", "optimizer", "muon_momentum", "batch", NULL };
+const char *const train_keys[] = { "lr", "lr_min_ratio", "warmup", "decay_steps",
+	"decay_tokens", "beta1", "beta2", "eps", "weight_decay", "clip", "optimizer", "muon_momentum", "batch", NULL };
 
 static int read_optimizer(struct train_conf *t, const struct conf *from)
 {
@@ -33,6 +33,7 @@ int train_conf_read(struct train_conf *t, const struct conf *from)
 		(rc = conf_f64(from, "lr_min_ratio", 0, 1, &s->lr_min_ratio)) < 0 ||
 		(rc = conf_u64(from, "warmup", 0, 1000000000000, &s->warmup)) < 0 ||
 		(rc = conf_u64(from, "decay_steps", 0, 1000000000000, &s->decay_steps)) < 0 ||
+		(rc = conf_u64(from, "decay_tokens", 0, UINT64_MAX, &s->decay_tokens)) < 0 ||
 		(rc = conf_f64(from, "beta1", 0, 1 - 1e-9, &a->beta1)) < 0 ||
 		(rc = conf_f64(from, "beta2", 0, 1 - 1e-9, &a->beta2)) < 0 ||
 		(rc = conf_f64(from, "eps", 1e-15, 1, &a->eps)) < 0 ||
@@ -55,6 +56,7 @@ int train_conf_write(const struct train_conf *t, struct conf *to)
 		(rc = conf_set_f64(to, "lr_min_ratio", s->lr_min_ratio)) < 0 ||
 		(rc = conf_set_u64(to, "warmup", s->warmup)) < 0 ||
 		(rc = conf_set_u64(to, "decay_steps", s->decay_steps)) < 0 ||
+		(s->decay_tokens && (rc = conf_set_u64(to, "decay_tokens", s->decay_tokens)) < 0) ||
 		(rc = conf_set_f64(to, "beta1", a->beta1)) < 0 ||
 		(rc = conf_set_f64(to, "beta2", a->beta2)) < 0 ||
 		(rc = conf_set_f64(to, "eps", a->eps)) < 0 ||

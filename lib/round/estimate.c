@@ -140,11 +140,11 @@ static void first_values(struct model *m, const struct model_conf *c)
 static int time_steps(double *seconds, struct trainer *t, struct clock clock)
 {
 	struct metrics_row row;
-	int n = 0, rc = trainer_step(t, 0, &row); /* touches its memory for the first time */
+	int n = 0, rc = trainer_step(t, 0, 0, &row); /* touches its memory for the first time */
 	const double start = clock_now(&clock);
 
 	for (*seconds = 0; rc == 0 && (n < LEAST || *seconds < ENOUGH); n++) {
-		rc = trainer_step(t, 0, &row);
+		rc = trainer_step(t, 0, 0, &row);
 		*seconds = clock_now(&clock) - start;
 	}
 	if (rc == 0)

@@ -279,7 +279,8 @@ static int learn_step(struct learner *l)
 {
 	struct metrics_row row = { 0 };
 	double before = clock_now(&l->clock), now;
-	int rc = trainer_step(&l->trainer, l->state.meta.step + l->state.meta.steps, &row);
+	int rc = trainer_step(&l->trainer, l->state.meta.step + l->state.meta.steps,
+		l->ckpt.meta.tokens + l->state.meta.tokens, &row);
 
 	if (rc < 0)
 		return rc;

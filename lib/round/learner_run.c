@@ -45,6 +45,7 @@ struct learner_run {
 	uint64_t steps_now, tokens_now;
 	double step_seconds, loss; /* running means */
 	uint64_t heads;  /* seen, as of the last look */
+	uint64_t trained; /* tokens, by all learners, as the last of them says */
 	bool waiting;    /* for a syncer, and said so */
 	double stale;    /* own steps since the last of them, */
 	double sign;     /* which was then */
@@ -401,6 +402,7 @@ static void follow_head(struct learner_run *l, const struct desk *d)
 		l->sign = clock_now(&l->clock);
 	}
 	l->heads = d->heads;
+	l->trained = d->headed ? d->head.trained : l->trained;
 	l->done = phase == PHASE_DONE;
 	l->idle = phase != PHASE_RUNNING ||
 		(d->target_steps && l->replica.step >= d->target_steps);
@@ -470,7 +472,7 @@ static int step(struct learner_run *l)
 	struct metrics_row row = { 0 };
 	struct model_load load;
 	double before = clock_now(&l->clock), seconds;
-	int rc = trainer_step(&l->trainer, l->replica.step, &row);
+	int rc = trainer_step(&l->trainer, l->replica.step, l->trained, &row);
 
 	if (rc < 0)
 		return rc;

@@ -79,7 +79,7 @@ static void note_experts(struct metrics_row *row, const struct model *m)
 	row->expert_least = load.least;
 }
 
-int trainer_update(struct trainer *t, uint64_t step, struct metrics_row *row)
+int trainer_update(struct trainer *t, uint64_t step, uint64_t tokens, struct metrics_row *row)
 {
 	const struct adamw_conf *a = &t->train.adamw;
 	double scale;
@@ -89,7 +89,7 @@ int trainer_update(struct trainer *t, uint64_t step, struct metrics_row *row)
 	note_experts(row, t->model);
 	if ((rc = check_finite(t, row, step)) < 0)
 		return rc;
-	row->lr = sched_rate(&t->train.sched, step);
+	row->lr = sched_rate(&t->train.sched, step, tokens);
 	scale = a->clip > 0 && row->grad_norm > a->clip ? a->clip / row->grad_norm : 1;
 	optimizer_step(&t->optimizer, t->params, model_grads(t->model), a, t->train.muon_momentum, row->lr, scale);
 	return 0;
@@ -104,13 +104,13 @@ static int gradients(struct trainer *t, struct metrics_row *row)
 		(int)t->train.context);
 }
 
-int trainer_step(struct trainer *t, uint64_t step, struct metrics_row *row)
+int trainer_step(struct trainer *t, uint64_t step, uint64_t tokens, struct metrics_row *row)
 {
 	const uint64_t place = t->feed.cursor;
 	int rc = gradients(t, row);
 
 	if (rc == 0)
-		rc = trainer_update(t, step, row);
+		rc = trainer_update(t, step, tokens, row);
 	if (rc < 0)
 		t->feed.cursor = place;
 	return rc;

@@ -51,14 +51,15 @@ void trainer_close(struct trainer *t);
 
 uint64_t trainer_tokens(const struct trainer *t); /* of one step */
 /*
- * The step that begins at global step `step`, at the learning rate that belongs to it. Fills loss, lr,
+ * The step that begins at global step `step` with so many tokens trained before it by all, at the learning rate that belongs to
+ * that (sched.h). Fills loss, lr,
  * grad_norm and the load of the experts of the row. ERR_DATA, naming the step, when loss or gradient is
  * not finite; ERR_IO when another rank is lost. After a failure all but loss and gradient is as before.
  */
-int trainer_step(struct trainer *t, uint64_t step, struct metrics_row *row) ERR_MUST;
+int trainer_step(struct trainer *t, uint64_t step, uint64_t tokens, struct metrics_row *row) ERR_MUST;
 
 /* The rest of a step whose loss is in the row, and whose gradient in model_grads: all but the backward pass. */
-int trainer_update(struct trainer *t, uint64_t step, struct metrics_row *row) ERR_MUST;
+int trainer_update(struct trainer *t, uint64_t step, uint64_t tokens, struct metrics_row *row) ERR_MUST;
 
 /* The table of metrics; NULL: none. */
 int trainer_record_to(struct trainer *t, const char *path) ERR_MUST;

@@ -33,6 +33,20 @@ await_lines() {
 	return 1
 }
 
+@test "with decay_tokens the rate falls with the tokens in the checkpoint and those trained from it" {
+	local n=16
+	sed 's/^warmup .*/warmup 0/' small.conf >tokens.conf
+	echo "decay_tokens $((2 * n * 128))" >>tokens.conf # a step has 4 x 32
+	dl-init -c tokens.conf --seed 3 -o t0.ckpt
+	dl-learn -q -j 1 -n $n -d text.0.tok --metrics first.tsv t0.ckpt >t.delta
+	dl-merge -q -o t1.ckpt t0.ckpt t.delta
+	dl-learn -q -j 1 -n $((n + 4)) -d text.0.tok --metrics second.tsv t1.ckpt >/dev/null
+	awk -v n=$n 'FNR == 1 { next }
+		{ want = 0.001 * (0.1 + 0.9 * 0.5 * (1 + cos(3.14159265358979 * (i < 2 * n ? i : 2 * n) / (2 * n)))); i++ }
+		{ far = $5 - want; if (far * far > 1e-18) { print FILENAME, FNR, $5, want; bad = 1 } }
+		END { exit bad || i != 2 * n + 4 }' first.tsv second.tsv
+}
+
 @test "the checkpoint may be an operand, a dash or nothing, the delta stdout or -o" {
 	dl-learn -j 1 -n 20 -d text.0.tok <g0.ckpt >a.delta
 	dl-learn -j 1 -n 20 -d text.0.tok - <g0.ckpt >b.delta

@@ -97,6 +97,16 @@ step (1[6-9]|2[0-9]) of 16 '
 	expect_stdout_like '^done at global step (1[6-9]|2[0-9]) of 16, '
 }
 
+@test "with decay_tokens a run ends at those tokens" {
+	sed '/^decay_steps/d' small.conf >tokens.conf
+	echo 'decay_tokens 12800' >>tokens.conf # 50 steps of two learners
+	timeout 300 dl-run -q -m 2 --corpus text.txt -c tokens.conf -P 2 -H 4 run >result
+	dl-show run/manifest >manifest
+	grep -q '^ *target_tokens  *12800$' manifest
+	grep -q '^ *target_steps  *0$' manifest
+	[ "$(dl-show run/head | awk '$1 == "trained" { print $2 }')" -ge 12800 ]
+}
+
 @test "another M goes on with the same run, and the same blocks stay held out" {
 	run -0 --separate-stderr timeout 300 dl-run -m 1 --corpus text.txt -c small.conf -P 2 -H 4 --target-steps 40 run
 	expect_no_stderr

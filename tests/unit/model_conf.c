@@ -122,13 +122,14 @@ static void what_is_written_reads_back(void)
 	CHECK(model_conf_write(&c, &conf) == 0);
 	CHECK(train_conf_read(&t, &conf) == 0);
 	t.sched.lr = 0.1 + 0.2;
+	t.sched.decay_tokens = UINT64_MAX;
 	t.batch = 77;
 	CHECK(train_conf_write(&t, &conf) == 0);
 	CHECK(model_conf_read(&again, &conf) == 0 && train_conf_read(&t_again, &conf) == 0);
 	CHECK(again.kv_heads == 2 && !again.tied && again.rope_theta == 5e5 &&
 		again.init_std == 0.013);
 	CHECK(again.ff == c.ff && again.layers == 3 && again.context == c.context);
-	CHECK(t_again.sched.lr == 0.1 + 0.2 && t_again.batch == 77 && t_again.context == c.context);
+	CHECK(t_again.sched.lr == 0.1 + 0.2 && t_again.sched.decay_tokens == UINT64_MAX && t_again.batch == 77 && t_again.context == c.context);
 	for (const char *const *k = model_keys; *k; k++)
 		CHECK((conf_get(&conf, *k) != NULL) ==
 			(strcmp(*k, "experts_per_token") && strcmp(*k, "router_aux_loss_coef") &&

@@ -319,7 +319,7 @@ static void real_step(struct real *r, const struct trace_event *e)
 	struct model_load load;
 
 	l->trainer.train.batch = e->share < 1 ? 1 : 2;
-	CHECK(trainer_step(&l->trainer, l->replica.step, &row) == 0);
+	CHECK(trainer_step(&l->trainer, l->replica.step, 0, &row) == 0);
 	model_load(&load, l->model);
 	replica_step(&l->replica, trainer_tokens(&l->trainer), row.loss, load.routed);
 }
@@ -588,7 +588,7 @@ static void lockstep_is_a_larger_batch(void)
 	CHECK(trainer_open(&t, model, &train, s.shard[0], 32, s.c.meta.seed, "learner-0", NULL) == 0);
 	memcpy(t.params, model_params(s.model), n * sizeof(float));
 	for (uint64_t i = 0; i < 7; i++)
-		CHECK(trainer_step(&t, s.c.meta.step + i, &row) == 0);
+		CHECK(trainer_step(&t, s.c.meta.step + i, 0, &row) == 0);
 	CHECK(play(&out, trace_file(HEAD("lockstep", 1, "overwrite"), LOCKSTEP), conf(), 4, 2) == 0);
 	CHECK(out.row[1].tokens == 7 * 64 && out.meta.step == 107);
 	for (uint64_t i = 0; i < n; i++)

@@ -40,9 +40,9 @@ static void steps_lower_the_loss_and_count(void)
 
 	CHECK(rig_open(&g, "ann") == 0);
 	CHECK(trainer_tokens(&g.t) == 16);
-	CHECK(trainer_step(&g.t, 0, &first) == 0);
+	CHECK(trainer_step(&g.t, 0, 0, &first) == 0);
 	for (uint64_t s = 1; s < 60; s++)
-		CHECK(trainer_step(&g.t, s, &last) == 0);
+		CHECK(trainer_step(&g.t, s, 0, &last) == 0);
 	CHECK(g.t.optimizer.updates == 60 && g.t.feed.cursor == 120);
 	CHECK_NEAR(first.loss, log(32), 0.05);
 	CHECK(last.loss < first.loss - 0.2 && last.grad_norm > 0);
@@ -55,9 +55,9 @@ static void the_rate_is_that_of_the_global_step(void)
 	struct rig g;
 
 	CHECK(rig_open(&g, "ann") == 0);
-	CHECK(trainer_step(&g.t, 1, &row) == 0);
+	CHECK(trainer_step(&g.t, 1, 0, &row) == 0);
 	CHECK_NEAR(row.lr, 0.005, 1e-12); /* warm-up of 4 to 0.01 */
-	CHECK(trainer_step(&g.t, 3, &row) == 0);
+	CHECK(trainer_step(&g.t, 3, 0, &row) == 0);
 	CHECK_NEAR(row.lr, 0.01, 1e-12);
 	rig_close(&g);
 }
@@ -67,11 +67,11 @@ static void names_see_data_in_orders_of_their_own(void)
 	struct metrics_row ann = { 0 }, again = { 0 }, bob = { 0 };
 	struct rig g;
 
-	CHECK(rig_open(&g, "ann") == 0 && trainer_step(&g.t, 0, &ann) == 0);
+	CHECK(rig_open(&g, "ann") == 0 && trainer_step(&g.t, 0, 0, &ann) == 0);
 	rig_close(&g);
-	CHECK(rig_open(&g, "ann") == 0 && trainer_step(&g.t, 0, &again) == 0);
+	CHECK(rig_open(&g, "ann") == 0 && trainer_step(&g.t, 0, 0, &again) == 0);
 	rig_close(&g);
-	CHECK(rig_open(&g, "bob") == 0 && trainer_step(&g.t, 0, &bob) == 0);
+	CHECK(rig_open(&g, "bob") == 0 && trainer_step(&g.t, 0, 0, &bob) == 0);
 	rig_close(&g);
 	CHECK(ann.loss == again.loss && ann.grad_norm == again.grad_norm);
 	CHECK(ann.loss != bob.loss);
@@ -87,7 +87,7 @@ static void a_step_that_is_not_finite_changes_nothing(void)
 	for (uint64_t i = 0; i < g.t.size; i++)
 		g.t.params[i] = 1e18f;
 	before = g.t.params[7];
-	CHECK(trainer_step(&g.t, 41, &row) == ERR_DATA);
+	CHECK(trainer_step(&g.t, 41, 0, &row) == ERR_DATA);
 	CHECK_SAYS("step 42: ");
 	CHECK_SAYS("try a lower rate than 0.01");
 	CHECK(g.t.params[7] == before && g.t.optimizer.m[7] == 0 && g.t.optimizer.updates == 0);
