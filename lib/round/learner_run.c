@@ -45,7 +45,7 @@ struct learner_run {
 	uint64_t steps_now, tokens_now;
 	double step_seconds, loss; /* running means */
 	uint64_t heads;  /* seen, as of the last look */
-	uint64_t trained; /* tokens, by all learners, as the last of them says */
+	uint64_t trained; /* tokens, by all learners, as far as it knows: the head's, and its own since */
 	bool waiting;    /* for a syncer, and said so */
 	double stale;    /* own steps since the last of them, */
 	double sign;     /* which was then */
@@ -402,7 +402,8 @@ static void follow_head(struct learner_run *l, const struct desk *d)
 		l->sign = clock_now(&l->clock);
 	}
 	l->heads = d->heads;
-	l->trained = d->headed ? d->head.trained : l->trained;
+	if (d->headed && d->head.trained > l->trained)
+		l->trained = d->head.trained;
 	l->done = phase == PHASE_DONE;
 	l->idle = phase != PHASE_RUNNING ||
 		(d->target_steps && l->replica.step >= d->target_steps);
@@ -481,6 +482,7 @@ static int step(struct learner_run *l)
 	seconds = clock_now(&l->clock) - before;
 	l->steps_now++;
 	l->tokens_now += trainer_tokens(&l->trainer);
+	l->trained += trainer_tokens(&l->trainer);
 	l->stale++;
 	mean(&l->step_seconds, seconds, l->steps_now);
 	mean(&l->loss, row.loss, l->steps_now);
