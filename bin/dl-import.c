@@ -11,21 +11,9 @@
 #include "io/atomic.h"
 #include "io/fd.h"
 #include "io/wake.h"
-#include "round/hfimport.h"
-#include "round/import.h"
-#include "round/tensorimport.h"
+#include "round/format.h"
 
 #define THREADS 4 /* at most: the disk is next, and each takes memory */
-
-/* A new format plugs in here. */
-static const struct format {
-	const char *name;
-	import_reader *read;
-} formats[] = {
-	{ "hf", hfimport },
-	{ "safetensors", tensorimport },
-};
-#define FORMATS (sizeof formats / sizeof formats[0])
 
 static struct {
 	const char *format, *out, *conf, *label, *key;
@@ -56,19 +44,13 @@ static const struct opt_prog prog = {
 };
 static struct say say;
 
-static const struct format *find_format(const char *name)
-{
-	for (size_t i = 0; i < FORMATS; i++)
-		if (strcmp(formats[i].name, name) == 0)
-			return &formats[i];
-	return NULL;
-}
-
 static int check_options(int n)
 {
+	const struct format *f = o.format ? format_find(o.format) : NULL;
+
 	if (!o.format)
 		return err_set(ERR_USAGE, "say which format: -f hf or -f safetensors");
-	if (!find_format(o.format))
+	if (!f || !f->read)
 		return err_set(ERR_USAGE, "option --format: '%s' is none that can be read; see -h", o.format);
 	if (n != 1)
 		return err_set(ERR_USAGE, "say what to import, one directory or file");
@@ -92,7 +74,7 @@ static int run(const char *in)
 		rc = pool_open(&x.pool, pool_cpus() < THREADS ? pool_cpus() : THREADS);
 	x.key = &key;
 	if (rc == 0)
-		rc = find_format(o.format)->read(&x);
+		rc = format_find(o.format)->read(&x);
 	pool_close(x.pool);
 	key_wipe(&key);
 	return rc;
