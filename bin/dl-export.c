@@ -9,6 +9,7 @@
 #include "base/pool.h"
 #include "base/say.h"
 #include "form/frame.h"
+#include "form/key.h"
 #include "form/trust.h"
 #include "io/atomic.h"
 #include "io/fd.h"
@@ -62,9 +63,7 @@ static int check_options(const char *in, int n)
 		return err_set(ERR_USAGE, "one file to export, not %d", n);
 	if (strcmp(in, "-") != 0 && strcmp(o.out, "-") != 0 && atomic_same(in, o.out))
 		return err_set(ERR_USAGE, "%s: is the input, which the output would replace", o.out);
-	if (o.key && strcmp(o.out, "-") != 0 && atomic_same(o.key, o.out))
-		return err_set(ERR_USAGE, "%s: is the key, which the output would replace", o.out);
-	return 0;
+	return key_apart(o.key, o.out);
 }
 
 static int write_format(struct frame_reader *from, int fd, struct pool *pool)

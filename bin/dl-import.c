@@ -1,14 +1,11 @@
 /*
  * dl-import - a model or a list of tensors in a format of others in, a sealed file out.
  */
-#include <string.h>
-
 #include "base/opt.h"
 #include "base/pool.h"
 #include "base/say.h"
 #include "form/key.h"
 #include "form/trust.h"
-#include "io/atomic.h"
 #include "io/fd.h"
 #include "io/wake.h"
 #include "round/format.h"
@@ -54,9 +51,9 @@ static int check_options(int n)
 		return err_set(ERR_USAGE, "option --format: '%s' is none that can be read; see -h", o.format);
 	if (n != 1)
 		return err_set(ERR_USAGE, "say what to import, one directory or file");
-	if (o.key && o.out && strcmp(o.out, "-") != 0 && atomic_same(o.key, o.out))
-		return err_set(ERR_USAGE, "%s: is the key, which the output would replace", o.out);
-	return o.label ? key_name_check("label", o.label) : 0;
+	if (o.label && key_name_check("label", o.label) < 0)
+		return ERR_USAGE;
+	return key_apart(o.key, o.out);
 }
 
 static int run(const char *in)
