@@ -236,7 +236,7 @@ static int name_part(struct part *p, uint64_t number)
 		n = asprintf(&p->path, "%.*s.tok", stem, o.stem);
 	if (n < 0)
 		p->path = NULL;
-	return n < 0 ? err_nomem() : 0;
+	return n < 0 ? err_nomem() : key_apart(o.key, p->path);
 }
 
 static int share_out(struct corpus *c, const struct key *key)

@@ -9,27 +9,14 @@
 #include "base/pool.h"
 #include "base/say.h"
 #include "form/frame.h"
+#include "form/key.h"
 #include "form/trust.h"
 #include "io/atomic.h"
 #include "io/fd.h"
 #include "io/wake.h"
-#include "round/export.h"
-#include "round/ggufexport.h"
-#include "round/hfexport.h"
-#include "round/tensorexport.h"
+#include "round/format.h"
 
 #define THREADS 4 /* at most: the disk is next, and each takes memory */
-
-/* A new format plugs in here. */
-static const struct format {
-	const char *name;
-	export_writer *write;
-} formats[] = {
-	{ "gguf", ggufexport },
-	{ "hf", hfexport },
-	{ "safetensors", tensorexport },
-};
-#define FORMATS (sizeof formats / sizeof formats[0])
 
 static struct {
 	const char *format, *out, *dtype, *tokenizer, *key, *trust;
@@ -66,27 +53,17 @@ static const struct opt_prog prog = {
 };
 static struct say say;
 
-static const struct format *find_format(const char *name)
-{
-	for (size_t i = 0; i < FORMATS; i++)
-		if (strcmp(formats[i].name, name) == 0)
-			return &formats[i];
-	return NULL;
-}
-
 static int check_options(const char *in, int n)
 {
 	if (!o.format || !o.out)
 		return err_set(ERR_USAGE, "say which format and where: -f FORMAT -o OUT");
-	if (!find_format(o.format))
+	if (!format_find(o.format))
 		return err_set(ERR_USAGE, "option --format: '%s' is none that can be written; see -h", o.format);
 	if (n > 1)
 		return err_set(ERR_USAGE, "one file to export, not %d", n);
 	if (strcmp(in, "-") != 0 && strcmp(o.out, "-") != 0 && atomic_same(in, o.out))
 		return err_set(ERR_USAGE, "%s: is the input, which the output would replace", o.out);
-	if (o.key && strcmp(o.out, "-") != 0 && atomic_same(o.key, o.out))
-		return err_set(ERR_USAGE, "%s: is the key, which the output would replace", o.out);
-	return 0;
+	return key_apart(o.key, o.out);
 }
 
 static int write_format(struct frame_reader *from, int fd, struct pool *pool)
@@ -95,7 +72,7 @@ static int write_format(struct frame_reader *from, int fd, struct pool *pool)
 		.tokenizer = o.tokenizer, .no_bos = o.no_bos, .shard_bytes = o.shard * 1000000, .check = o.check,
 		.pool = pool, .say = &say };
 
-	return find_format(o.format)->write(&x);
+	return format_find(o.format)->write(&x);
 }
 
 static int run(const char *in)

@@ -1,31 +1,16 @@
 /*
  * dl-import - a model or a list of tensors in a format of others in, a sealed file out.
  */
-#include <string.h>
-
 #include "base/opt.h"
 #include "base/pool.h"
 #include "base/say.h"
 #include "form/key.h"
 #include "form/trust.h"
-#include "io/atomic.h"
 #include "io/fd.h"
 #include "io/wake.h"
-#include "round/hfimport.h"
-#include "round/import.h"
-#include "round/tensorimport.h"
+#include "round/format.h"
 
 #define THREADS 4 /* at most: the disk is next, and each takes memory */
-
-/* A new format plugs in here. */
-static const struct format {
-	const char *name;
-	import_reader *read;
-} formats[] = {
-	{ "hf", hfimport },
-	{ "safetensors", tensorimport },
-};
-#define FORMATS (sizeof formats / sizeof formats[0])
 
 static struct {
 	const char *format, *out, *conf, *label, *key;
@@ -56,25 +41,19 @@ static const struct opt_prog prog = {
 };
 static struct say say;
 
-static const struct format *find_format(const char *name)
-{
-	for (size_t i = 0; i < FORMATS; i++)
-		if (strcmp(formats[i].name, name) == 0)
-			return &formats[i];
-	return NULL;
-}
-
 static int check_options(int n)
 {
+	const struct format *f = o.format ? format_find(o.format) : NULL;
+
 	if (!o.format)
 		return err_set(ERR_USAGE, "say which format: -f hf or -f safetensors");
-	if (!find_format(o.format))
+	if (!f || !f->read)
 		return err_set(ERR_USAGE, "option --format: '%s' is none that can be read; see -h", o.format);
 	if (n != 1)
 		return err_set(ERR_USAGE, "say what to import, one directory or file");
-	if (o.key && o.out && strcmp(o.out, "-") != 0 && atomic_same(o.key, o.out))
-		return err_set(ERR_USAGE, "%s: is the key, which the output would replace", o.out);
-	return o.label ? key_name_check("label", o.label) : 0;
+	if (o.label && key_name_check("label", o.label) < 0)
+		return ERR_USAGE;
+	return key_apart(o.key, o.out);
 }
 
 static int run(const char *in)
@@ -92,7 +71,7 @@ static int run(const char *in)
 		rc = pool_open(&x.pool, pool_cpus() < THREADS ? pool_cpus() : THREADS);
 	x.key = &key;
 	if (rc == 0)
-		rc = find_format(o.format)->read(&x);
+		rc = format_find(o.format)->read(&x);
 	pool_close(x.pool);
 	key_wipe(&key);
 	return rc;

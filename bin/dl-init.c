@@ -9,6 +9,7 @@
 #include "base/opt.h"
 #include "base/say.h"
 #include "form/frame.h"
+#include "form/key.h"
 #include "form/trust.h"
 #include "form/vocab.h"
 #include "io/fd.h"
@@ -533,7 +534,9 @@ static int check_options(int n)
 		return err_set(ERR_USAGE, "--output is for a checkpoint, not with --run");
 	if (o.print && (o.output || o.label || o.seed_given || o.key || o.run))
 		return err_set(ERR_USAGE, "--print goes with -c alone");
-	return o.label ? key_name_check("label", o.label) : 0;
+	if (o.label && key_name_check("label", o.label) < 0)
+		return ERR_USAGE;
+	return key_apart(o.key, o.output);
 }
 
 static int run(char **words, int n)

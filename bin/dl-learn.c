@@ -183,7 +183,11 @@ static int check_options(char **words, int n)
 		c->steps = UINT64_MAX;
 	if (o.out && strcmp(o.out, "-") == 0)
 		o.out = NULL;
-	return parse_optimizer() < 0 ? ERR_USAGE : parse_encoding();
+	if (parse_optimizer() < 0 || parse_encoding() < 0)
+		return ERR_USAGE;
+	if ((rc = key_apart(o.key, o.out)) < 0 || (rc = key_apart(o.key, c->state)) < 0)
+		return rc;
+	return key_apart(o.key, c->metrics);
 }
 
 /* A file to be written, under whatever name, is none of the others. */

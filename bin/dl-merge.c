@@ -247,7 +247,7 @@ static void report(const struct merge *m)
 
 static int check_options(struct merge *m, char **words, int n)
 {
-	int standard = 0;
+	int standard = 0, rc;
 
 	if (o.partial || o.finish)
 		return err_set(ERR_USAGE, "merging by parts, %s, is not there yet",
@@ -274,7 +274,8 @@ static int check_options(struct merge *m, char **words, int n)
 	m->conf.strict = o.strict;
 	if (!o.threads)
 		o.threads = (uint64_t)(pool_cpus() < THREADS ? pool_cpus() : THREADS);
-	return 0;
+	rc = key_apart(o.key, o.output);
+	return rc < 0 ? rc : key_apart(o.key, o.state);
 }
 
 /* A dry run makes no key either. */

@@ -13,6 +13,7 @@
 #include "base/opt.h"
 #include "base/say.h"
 #include "chaos/gantt.h"
+#include "form/key.h"
 #include "form/trust.h"
 #include "io/fd.h"
 #include "io/gnuplot.h"
@@ -109,7 +110,7 @@ static int parse_options(struct gnuplot_page *p, struct curves_conf *c)
 		return err_set(ERR_USAGE, "option --log: '%s' is not x, y or xy", o.log);
 	c->log_x = o.log && strchr(o.log, 'x');
 	c->log_y = o.log && strchr(o.log, 'y');
-	return 0;
+	return key_apart(o.key, o.out);
 }
 
 /* ---- runs ---- */

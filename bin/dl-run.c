@@ -2,6 +2,7 @@
  * dl-run - a whole run on one machine: data, learners, syncer, result
  */
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,13 +148,6 @@ static void add_pair(struct command *w, const char *option, const char *value)
 		add(w, option);
 		add(w, value);
 	}
-}
-
-static double now(void)
-{
-	const struct clock clock = clock_monotonic();
-
-	return clock_now(&clock);
 }
 
 static int check_words(char **words, int n)
@@ -393,9 +387,9 @@ static void heed(struct work *w, int s)
 		return;
 	if (!w->signal) {
 		w->signal = s;
-		w->asked = now();
+		w->asked = clock_seconds();
 		crew_ask(&w->crew);
-	} else if (now() - w->asked > ONE_REQUEST) {
+	} else if (clock_seconds() - w->asked > ONE_REQUEST) {
 		crew_kill(&w->crew);
 	}
 }
@@ -428,10 +422,10 @@ static void hurry(struct work *w, double *over)
 	if (!view_over(w->view))
 		return;
 	if (*over < 0)
-		*over = now();
-	if (now() - *over > STOP_PATIENCE && !w->crew.stopping)
+		*over = clock_seconds();
+	if (clock_seconds() - *over > STOP_PATIENCE && !w->crew.stopping)
 		crew_ask(&w->crew);
-	if (now() - *over > 2 * STOP_PATIENCE)
+	if (clock_seconds() - *over > 2 * STOP_PATIENCE)
 		crew_kill(&w->crew);
 }
 
@@ -446,13 +440,13 @@ static int attend(struct work *w)
 	int rc = crew_start(&w->crew);
 
 	while (rc == 0 && !finished(w)) {
-		heed(w, proc_watch_wait(&w->watch, crew_due(&w->crew, next > now() ? next - now() : 0)));
+		heed(w, proc_watch_wait(&w->watch, crew_due(&w->crew, fmax(0, next - clock_seconds()))));
 		rc = crew_tend(&w->crew);
-		if (rc == 0 && now() >= next) {
+		if (rc == 0 && clock_seconds() >= next) {
 			rc = look(w);
-			next = now() + (w->view->head.fragment ? LOOK_EVERY : HEAD_EVERY);
+			next = clock_seconds() + (w->view->head.fragment ? LOOK_EVERY : HEAD_EVERY);
 		}
-		if (w->signal && now() - w->asked > STOP_PATIENCE)
+		if (w->signal && clock_seconds() - w->asked > STOP_PATIENCE)
 			crew_kill(&w->crew);
 		hurry(w, &over);
 	}
@@ -463,10 +457,10 @@ static int attend(struct work *w)
 /* After an error children are given the time to save. */
 static void dismiss(struct work *w)
 {
-	double began = now();
+	double began = clock_seconds();
 
 	crew_ask(&w->crew);
-	while (crew_running(&w->crew) && now() - began < STOP_PATIENCE) {
+	while (crew_running(&w->crew) && clock_seconds() - began < STOP_PATIENCE) {
 		proc_watch_wait(&w->watch, 0.2);
 		if (crew_tend(&w->crew) < 0)
 			break;

@@ -78,7 +78,7 @@ static int check_options(int n)
 		return err_set(ERR_USAGE, "--once does not wait, so --deadline and --for mean nothing");
 	if (!o.threads)
 		o.threads = (uint64_t)(pool_cpus() < THREADS ? pool_cpus() : THREADS);
-	return 0;
+	return key_apart(o.key, o.checkpoint);
 }
 
 static int run_rounds(struct sync *y)

@@ -1,6 +1,7 @@
 /*
  * dl-top - a run directory at a glance, once or again and again
  */
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,13 +60,6 @@ struct work {
 	double disk_at; /* when disk was summed up; negative: never */
 };
 
-static double now(void)
-{
-	const struct clock clock = clock_monotonic();
-
-	return clock_now(&clock);
-}
-
 static int check_words(char **words, int n)
 {
 	if (n != 1)
@@ -83,10 +77,10 @@ static int measure_disk(struct work *w)
 {
 	int rc;
 
-	if (w->disk_at >= 0 && now() - w->disk_at < DISK_EVERY)
+	if (w->disk_at >= 0 && clock_seconds() - w->disk_at < DISK_EVERY)
 		return 0;
 	rc = usage_bytes(&w->board.disk, &w->board.disk_more, ".", DISK_FILES);
-	w->disk_at = now();
+	w->disk_at = clock_seconds();
 	return rc;
 }
 
@@ -161,19 +155,19 @@ static void resized(int signal_number)
 static int screen(struct work *w)
 {
 	const struct sigaction action = { .sa_handler = resized };
-	double next = now();
+	double next = clock_seconds();
 	int rc = 0;
 
 	sigaction(SIGWINCH, &action, NULL);
 	term_begin(&w->term, STDIN_FILENO, STDOUT_FILENO);
 	while (rc == 0) {
-		if (now() >= next) {
+		if (clock_seconds() >= next) {
 			rc = view_read(w->view);
-			next = now() + o.every;
+			next = clock_seconds() + o.every;
 		}
 		if (rc == 0)
 			rc = draw(w);
-		if (rc < 0 || leave(term_key(&w->term, next > now() ? next - now() : 0)))
+		if (rc < 0 || leave(term_key(&w->term, fmax(0, next - clock_seconds()))))
 			break;
 	}
 	term_end(&w->term);

@@ -1,5 +1,5 @@
 /*
- * bytes - little-endian integers in memory, and a cursor that cannot leave its bounds.
+ * bytes - little-endian integers in memory, the bits of floats, and a cursor that cannot leave its bounds.
  *
  * A cursor that was asked for more than is left sets `bad`, stays where it is and
  * yields zeros; check `bad` once, after the last get.
@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 static inline uint16_t le16_get(const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
 static inline uint32_t le32_get(const uint8_t *p)
@@ -34,6 +35,35 @@ static inline void le64_put(uint8_t *p, uint64_t v)
 {
 	le32_put(p, (uint32_t)v);
 	le32_put(p + 4, (uint32_t)(v >> 32));
+}
+
+static inline uint32_t float_bits(float x)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof bits);
+	return bits;
+}
+static inline float float_from(uint32_t bits)
+{
+	float x;
+
+	memcpy(&x, &bits, sizeof x);
+	return x;
+}
+static inline uint64_t double_bits(double x)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &x, sizeof bits);
+	return bits;
+}
+static inline double double_from(uint64_t bits)
+{
+	double x;
+
+	memcpy(&x, &bits, sizeof x);
+	return x;
 }
 
 struct cursor {

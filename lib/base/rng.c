@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bytes.h"
+
 /*
  * Philox4x32-10: ten rounds of a keyed bijection of 128 bits; block number and stream are the
  * counter, the seed is the key. The two top bits of the block number keep the uses of one
@@ -108,13 +110,13 @@ static double log_exact(double x)
 	double m, t, s, sum = 0;
 	int e;
 
-	memcpy(&bits, &x, sizeof bits);
+	bits = double_bits(x);
 	e = (int)(bits >> 52) - 1023;
 	fraction = bits & 0xfffffffffffffu;
 	if (fraction > 0x6a09e667f3bcdu) /* m > sqrt(2): take half of it */
 		e++;
 	bits = fraction | (uint64_t)(fraction > 0x6a09e667f3bcdu ? 1022 : 1023) << 52;
-	memcpy(&m, &bits, sizeof m);
+	m = double_from(bits);
 	t = (m - 1) / (m + 1);
 	s = t * t;
 	for (int k = 17; k >= 1; k -= 2)

@@ -14,12 +14,10 @@
 
 void say_init(struct say *s, const char *program, bool quiet, bool verbose)
 {
-	struct clock clock = clock_monotonic();
-
 	*s = (struct say){ .program = program, .quiet = quiet, .verbose = verbose };
 	s->terminal = isatty(STDERR_FILENO) == 1;
 	/* A terminal sees the first line at once, a log only when there has been time for one. */
-	s->shown = clock_now(&clock) - (s->terminal ? TERMINAL_EVERY : 0);
+	s->shown = clock_seconds() - (s->terminal ? TERMINAL_EVERY : 0);
 }
 
 /* One write(2), so that lines of several processes do not mix. What it cannot say is lost. */
@@ -68,16 +66,13 @@ void say_note(struct say *s, const char *fmt, ...)
 
 bool say_due(struct say *s)
 {
-	struct clock clock = clock_monotonic();
-
 	if (!s || s->quiet || !(s->terminal || s->verbose))
 		return false;
-	return clock_now(&clock) - s->shown >= (s->terminal ? TERMINAL_EVERY : LOG_EVERY);
+	return clock_seconds() - s->shown >= (s->terminal ? TERMINAL_EVERY : LOG_EVERY);
 }
 
 void say_progress(struct say *s, const char *fmt, ...)
 {
-	struct clock clock = clock_monotonic();
 	char text[ERR_TEXT], shown[3 * ERR_TEXT];
 	va_list ap;
 
@@ -89,7 +84,7 @@ void say_progress(struct say *s, const char *fmt, ...)
 	say_escape(shown, sizeof shown, text);
 	put(s->terminal ? ERASE_LINE : "", s->program, shown, s->terminal ? "" : "\n");
 	s->open = s->terminal;
-	s->shown = clock_now(&clock);
+	s->shown = clock_seconds();
 }
 
 void say_progress_end(struct say *s)

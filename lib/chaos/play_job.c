@@ -197,6 +197,8 @@ int play_job(const struct play_options *o, char **words, int n)
 	if (rc == 0 && strcmp(words[0], "-") == 0 && strcmp(words[1], "-") == 0)
 		rc = err_set(ERR_USAGE, "standard input can be read only once");
 	if (rc == 0)
+		rc = key_apart(o->key, o->out);
+	if (rc == 0)
 		rc = open_all(&w, &c, words, n);
 	if (rc == 0)
 		rc = play_all(&w, words[0]);

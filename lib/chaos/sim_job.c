@@ -158,7 +158,7 @@ static int check(const struct sim_options *o)
 		return err_set(ERR_USAGE, "the chips of a run are its learners: --learners, not --chips, with --like");
 	if (!o->like && (o->without || o->key || o->trust))
 		return err_set(ERR_USAGE, "--without, --key and --trust go with --like");
-	return 0;
+	return key_apart(o->key, o->trace);
 }
 
 int sim_job(const struct sim_options *o, struct buf *text)

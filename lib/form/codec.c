@@ -6,33 +6,10 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "form/half.h"
 
 /* Planes are made in runs of this many elements: a fixed count is what compilers vectorise. */
 #define RUN 256
-
-static uint32_t bits_of(float x)
-{
-	uint32_t b;
-
-	memcpy(&b, &x, sizeof(b));
-	return b;
-}
-
-static float float_of(uint32_t b)
-{
-	float x;
-
-	memcpy(&x, &b, sizeof(x));
-	return x;
-}
-
-static uint16_t bf16_of(float x)
-{
-	const uint32_t b = bits_of(x), rounded = (b + 0x7fff + (b >> 16 & 1)) >> 16;
-
-	/* rounding could carry a NaN into infinity; chosen without a branch, to be vectorised */
-	return (uint16_t)((b & 0x7fffffff) > 0x7f800000 ? b >> 16 | 0x40 : rounded);
-}
 
 static void split4_run(uint8_t *restrict p0, uint8_t *restrict p1, uint8_t *restrict p2,
 	uint8_t *restrict p3, const uint32_t *restrict b)
@@ -63,7 +40,7 @@ static void split4(uint8_t *out, const float *in, size_t n)
 		split4_run(out + i, out + n + i, out + 2 * n + i, out + 3 * n + i, run);
 	}
 	for (; i < n; i++) {
-		uint32_t b = bits_of(in[i]);
+		uint32_t b = float_bits(in[i]);
 
 		out[i] = (uint8_t)b;
 		out[n + i] = (uint8_t)(b >> 8);
@@ -82,14 +59,14 @@ static void join4(float *out, const uint8_t *in, size_t n)
 		memcpy(out + i, run, sizeof(run));
 	}
 	for (; i < n; i++)
-		out[i] = float_of((uint32_t)in[i] | (uint32_t)in[n + i] << 8 |
+		out[i] = float_from((uint32_t)in[i] | (uint32_t)in[n + i] << 8 |
 			(uint32_t)in[2 * n + i] << 16 | (uint32_t)in[3 * n + i] << 24);
 }
 
 static void split_bf16(uint8_t *restrict out, const float *restrict in, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		uint16_t h = bf16_of(in[i]);
+		uint16_t h = half_bf16_of(in[i]);
 
 		out[i] = (uint8_t)h;
 		out[n + i] = (uint8_t)(h >> 8);
@@ -99,7 +76,7 @@ static void split_bf16(uint8_t *restrict out, const float *restrict in, size_t n
 static void join_bf16(float *restrict out, const uint8_t *restrict in, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		out[i] = float_of((uint32_t)in[i] << 16 | (uint32_t)in[n + i] << 24);
+		out[i] = float_from((uint32_t)in[i] << 16 | (uint32_t)in[n + i] << 24);
 }
 
 size_t codec_size(const struct tensor *t, size_t n)
@@ -163,7 +140,7 @@ void codec_order(const struct tensor *t, void *out, const void *in, size_t n)
 void codec_bf16_round(float *out, const float *in, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		out[i] = float_of((uint32_t)bf16_of(in[i]) << 16);
+		out[i] = float_from((uint32_t)half_bf16_of(in[i]) << 16);
 }
 
 /* What a merge does to get the learner's parameter back. */
@@ -185,12 +162,12 @@ static float difference_value(float base, float local)
 /* Sets the bits of `rest` to zero that weigh less than an eighth of the last bit of `local`. */
 static float rest_trimmed(float rest, float local)
 {
-	int to = (int)(bits_of(local) >> 23 & 255), from = (int)(bits_of(rest) >> 23 & 255);
+	int to = (int)(float_bits(local) >> 23 & 255), from = (int)(float_bits(rest) >> 23 & 255);
 	int drop = (to ? to : 1) - 3 - (from ? from : 1);
 
 	if (drop <= 0)
 		return rest;
-	return float_of(bits_of(rest) & ~((UINT32_C(1) << (drop > 23 ? 23 : drop)) - 1));
+	return float_from(float_bits(rest) & ~((UINT32_C(1) << (drop > 23 ? 23 : drop)) - 1));
 }
 
 /*

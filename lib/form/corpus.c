@@ -39,18 +39,14 @@ static void push(struct corpus *c, struct segment s)
 /* An input that holds tokens as they are. */
 static int add_plain(struct corpus *c, const struct corpus_input *in)
 {
-	struct segment s = { .fd = in->fd, .name = in->name };
+	struct segment s = { .name = in->name };
 	uint64_t size = 0;
 	off_t offset;
-	int rc;
+	int rc = fd_random(in->fd, &s.fd);
 
-	/* Some files, as in /proc, only claim to be empty. */
-	if (!fd_regular(s.fd, &size) || size == 0) {
-		rc = fd_spool(in->fd, &s.fd);
-		if (rc < 0)
-			return rc;
-		s.ours = true;
-	}
+	if (rc < 0)
+		return rc;
+	s.ours = s.fd != in->fd;
 	if (!fd_regular(s.fd, &size) || (offset = lseek(s.fd, 0, SEEK_CUR)) < 0) {
 		rc = err_sys("seek");
 		goto fail;

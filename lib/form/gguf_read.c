@@ -512,7 +512,6 @@ int gguf_get_f64(const struct gguf *g, const char *key, double *out)
 {
 	const struct key *k = find_key(g, key);
 	uint8_t b[8];
-	float narrow;
 	int rc;
 
 	if (!k)
@@ -521,14 +520,7 @@ int gguf_get_f64(const struct gguf *g, const char *key, double *out)
 		return wrong_type(g, key, "a real number");
 	if ((rc = load_value(g, k, b)) < 0)
 		return rc;
-	if (k->type == VALUE_F32) {
-		gguf_decode(GGUF_F32, &narrow, b, 1);
-		*out = (double)narrow;
-	} else {
-		uint64_t bits = le64_get(b);
-
-		memcpy(out, &bits, sizeof *out);
-	}
+	*out = k->type == VALUE_F32 ? (double)float_from(le32_get(b)) : double_from(le64_get(b));
 	return 1;
 }
 

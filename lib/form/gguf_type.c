@@ -43,22 +43,6 @@ static int too_large(enum gguf_type t, size_t i, float x)
 	return err_set(ERR_DATA, "element %zu is %g, more than %s can hold", i, (double)x, names[t]);
 }
 
-static uint32_t bits_of(float x)
-{
-	uint32_t b;
-
-	memcpy(&b, &x, sizeof b);
-	return b;
-}
-
-static float float_of(uint32_t b)
-{
-	float x;
-
-	memcpy(&x, &b, sizeof x);
-	return x;
-}
-
 static float scale_value(uint32_t h)
 {
 	uint8_t bytes[2];
@@ -116,7 +100,7 @@ int gguf_encode(enum gguf_type t, uint8_t *out, const float *in, size_t n)
 	switch (t) {
 	case GGUF_F32:
 		for (size_t i = 0; i < n; i++)
-			le32_put(out + 4 * i, bits_of(in[i]));
+			le32_put(out + 4 * i, float_bits(in[i]));
 		return 0;
 	case GGUF_F16: lost = half_f16_put(out, in, n, &first); break;
 	case GGUF_BF16: lost = half_bf16_put(out, in, n, &first); break;
@@ -140,7 +124,7 @@ void gguf_decode(enum gguf_type t, float *out, const uint8_t *in, size_t n)
 	switch (t) {
 	case GGUF_F32:
 		for (size_t i = 0; i < n; i++)
-			out[i] = float_of(le32_get(in + 4 * i));
+			out[i] = float_from(le32_get(in + 4 * i));
 		break;
 	case GGUF_F16: half_f16_get(out, in, n); break;
 	case GGUF_BF16: half_bf16_get(out, in, n); break;

@@ -134,14 +134,6 @@ int gguf_put_u32(struct gguf_writer *w, const char *key, uint32_t value)
 	return rc < 0 ? rc : add_u32(w, value);
 }
 
-static uint32_t float_bits(float value)
-{
-	uint32_t bits;
-
-	memcpy(&bits, &value, sizeof bits);
-	return bits;
-}
-
 int gguf_put_f32(struct gguf_writer *w, const char *key, float value)
 {
 	int rc = begin_key(w, key, VALUE_F32);

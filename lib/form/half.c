@@ -1,27 +1,10 @@
 #include "form/half.h"
 
 #include <stdbool.h>
-#include <string.h>
 
 #include "base/bytes.h"
 
 #define INFINITE 0x7f800000u /* the bits of a float's magnitude */
-
-static uint32_t bits_of(float x)
-{
-	uint32_t b;
-
-	memcpy(&b, &x, sizeof b);
-	return b;
-}
-
-static float float_of(uint32_t b)
-{
-	float x;
-
-	memcpy(&x, &b, sizeof x);
-	return x;
-}
 
 /* Values are converted in runs of this many, by loops that compilers vectorise. */
 #define RUN 256
@@ -31,9 +14,9 @@ static float float_of(uint32_t b)
 static float f16_to_float(uint16_t h)
 {
 	const uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13, sign = (uint32_t)(h & 0x8000) << 16;
-	const uint32_t b = bits_of(float_of(magnitude) * 0x1p112f);
+	const uint32_t b = float_bits(float_from(magnitude) * 0x1p112f);
 
-	return float_of(b | sign | (magnitude >= 0x0f800000u ? INFINITE : 0));
+	return float_from(b | sign | (magnitude >= 0x0f800000u ? INFINITE : 0));
 }
 
 static uint32_t if_so(bool condition)
@@ -45,22 +28,14 @@ static uint32_t if_so(bool condition)
  * of 2^-24 by adding one whose last place is that. 65520 is the first that is nearer to 2^16. */
 static uint16_t f16_of(float x)
 {
-	const uint32_t b = bits_of(x), m = b & 0x7fffffff;
+	const uint32_t b = float_bits(x), m = b & 0x7fffffff;
 	const uint32_t is_nan = if_so(m > INFINITE), is_large = if_so(m >= 0x477ff000) & ~is_nan;
 	const uint32_t is_small = if_so(m < 0x38800000), is_normal = ~(is_nan | is_large | is_small);
 	const uint32_t normal = (m - 0x38000000 + 0xfff + (m >> 13 & 1)) >> 13;
-	const uint32_t small = bits_of(float_of(m & is_small) + 0.5f) - bits_of(0.5f);
+	const uint32_t small = float_bits(float_from(m & is_small) + 0.5f) - float_bits(0.5f);
 
 	return (uint16_t)((b >> 16 & 0x8000) | (normal & is_normal) | (small & is_small) | (0x7c00 & is_large) |
 		((0x7e00 | (m >> 13 & 0x1ff)) & is_nan));
-}
-
-/* Rounding could carry a NaN into infinity. */
-static uint16_t bf16_of(float x)
-{
-	const uint32_t b = bits_of(x), rounded = (b + 0x7fff + (b >> 16 & 1)) >> 16;
-
-	return (uint16_t)((b & 0x7fffffff) > INFINITE ? b >> 16 | 0x40 : rounded);
 }
 
 static void load(uint16_t *restrict to, const uint8_t *restrict from, size_t n)
@@ -84,7 +59,7 @@ static void f16_run_get(float *restrict to, const uint16_t *restrict from, size_
 static void bf16_run_get(float *restrict to, const uint16_t *restrict from, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		to[i] = float_of((uint32_t)from[i] << 16);
+		to[i] = float_from((uint32_t)from[i] << 16);
 }
 
 static void f16_run_put(uint16_t *restrict to, const float *restrict from, size_t n)
@@ -96,7 +71,7 @@ static void f16_run_put(uint16_t *restrict to, const float *restrict from, size_
 static void bf16_run_put(uint16_t *restrict to, const float *restrict from, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		to[i] = bf16_of(from[i]);
+		to[i] = half_bf16_of(from[i]);
 }
 
 static void get(float *out, const uint8_t *in, size_t n, void (*convert)(float *, const uint16_t *, size_t))
@@ -125,7 +100,7 @@ static size_t count_lost(size_t lost, size_t *first, const float *in, const uint
 	uint16_t infinite, size_t at)
 {
 	for (size_t i = 0; i < n; i++)
-		if ((narrow[i] & 0x7fff) == infinite && (bits_of(in[i]) & 0x7fffffff) < INFINITE) {
+		if ((narrow[i] & 0x7fff) == infinite && (float_bits(in[i]) & 0x7fffffff) < INFINITE) {
 			if (lost++ == 0 && first)
 				*first = at + i;
 		}

@@ -429,24 +429,49 @@ int key_replace_default(struct say *say)
 	return rc < 0 ? err_at(rc, "cannot replace the key") : 0;
 }
 
-int key_have(struct key *k, const char *path)
+/* The file of the signing key. 1: named; 0: the default, perhaps not there; ERR_IO: nothing says where. */
+static int signing_file(struct buf *out, const char *path)
 {
-	struct buf file = BUF_INIT;
 	int rc;
 
 	if (!path)
 		path = environment("DL_KEY");
 	if (path) {
-		rc = key_load(k, path);
+		rc = buf_str(out, path);
 		return rc < 0 ? rc : 1;
 	}
-	if (key_config_path(&file) < 0)
-		return 0;
-	rc = buf_str(&file, "/default.key");
-	if (rc == 0 && (access(file.data, F_OK) == 0 || errno != ENOENT)) {
+	rc = key_config_path(out);
+	return rc < 0 ? rc : buf_str(out, "/default.key");
+}
+
+int key_have(struct key *k, const char *path)
+{
+	struct buf file = BUF_INIT;
+	int rc = signing_file(&file, path);
+
+	if (rc == ERR_IO) {
+		rc = 0;
+	} else if (rc == 1 || (rc == 0 && (access(file.data, F_OK) == 0 || errno != ENOENT))) {
 		rc = key_load(k, file.data);
 		rc = rc < 0 ? rc : 1;
 	}
+	buf_release(&file);
+	return rc;
+}
+
+int key_apart(const char *path, const char *output)
+{
+	struct buf file = BUF_INIT;
+	int rc;
+
+	if (!output || strcmp(output, "-") == 0)
+		return 0;
+	rc = signing_file(&file, path);
+	if (rc == ERR_IO)
+		rc = 0;
+	else if (rc >= 0)
+		rc = !atomic_same(file.data, output) ? 0 :
+			err_set(ERR_USAGE, "%s: is the key, which the output would replace", output);
 	buf_release(&file);
 	return rc;
 }

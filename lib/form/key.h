@@ -52,6 +52,9 @@ int key_find(struct key *k, const char *path, struct say *say) ERR_MUST;
  * The caller frees *v. */
 int key_load_pubs(struct key_pub **v, size_t *n, const char *path) ERR_MUST;
 int key_load_pub(struct key_pub *p, const char *path) ERR_MUST; /* exactly one */
+/* Before anything is written to `output` (NULL and "-": standard output): ERR_USAGE when that would replace the signing
+ * key, found as above, which may be the only copy. */
+int key_apart(const char *path, const char *output) ERR_MUST;
 void key_public(struct key_pub *p, const struct key *k);
 
 /* One line of text with or without its end; n may count NULs, which are refused. */

@@ -77,15 +77,6 @@ static struct cursor inside(const struct field *f)
 
 /* ---- a SentencePiece model ---- */
 
-static float float_of(uint64_t bits)
-{
-	const uint32_t low = (uint32_t)bits;
-	float x;
-
-	memcpy(&x, &low, sizeof x);
-	return x;
-}
-
 static uint32_t place_of(const struct vocab *v, const struct field *f)
 {
 	return (uint32_t)(f->bytes - (const uint8_t *)v->bytes.data);
@@ -148,7 +139,7 @@ static int read_piece(struct vocab *v, struct cursor c)
 			p.at = place_of(v, &f);
 			p.n = (uint32_t)f.value;
 		} else if (f.number == 2 && f.wire == WIRE_FIXED32) {
-			p.score = float_of(f.value);
+			p.score = float_from((uint32_t)f.value);
 		} else if (f.number == 3 && f.wire == WIRE_VARINT) {
 			p.type = f.value <= PIECE_BYTE ? (enum piece_type)f.value : 0;
 		}

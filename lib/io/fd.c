@@ -305,17 +305,27 @@ int fd_spool(int fd, int *spooled)
 	return 0;
 }
 
-int fd_open_random(const char *path, int *fd)
+int fd_random(int fd, int *random)
 {
 	uint64_t size;
-	int pipe, rc = fd_open_in(path, fd);
 
-	if (rc < 0 || fd_regular(*fd, &size))
-		return rc;
-	pipe = *fd;
+	/* Some files, as in /proc, only claim to be empty. */
+	if (!fd_regular(fd, &size) || size == 0)
+		return fd_spool(fd, random);
+	*random = fd;
+	return 0;
+}
+
+int fd_open_random(const char *path, int *fd)
+{
+	int given, rc = fd_open_in(path, &given);
+
 	*fd = -1;
-	rc = fd_spool(pipe, fd);
-	close(pipe);
+	if (rc < 0)
+		return rc;
+	rc = fd_random(given, fd);
+	if (*fd != given)
+		close(given);
 	return rc < 0 ? err_at(rc, "%s", fd_name(path)) : 0;
 }
 

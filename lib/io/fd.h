@@ -45,7 +45,10 @@ int fd_temporary(int *fd) ERR_MUST;
 /* Copies the rest of a pipe into an unlinked temporary file ($TMPDIR or /tmp); returns a new
  * descriptor at offset 0, which the caller closes. */
 int fd_spool(int fd, int *spooled) ERR_MUST;
-/* fd_open_in for what is read in any order or again: a pipe is spooled. *fd is -1 after an error in that. */
+/* For what is read in any order or again: the same descriptor where that can be done, else that of a copy as from
+ * fd_spool. */
+int fd_random(int fd, int *random) ERR_MUST;
+/* fd_open_in, then fd_random; *fd is -1 after an error. */
 int fd_open_random(const char *path, int *fd) ERR_MUST;
 /* True when both are the same file. */
 bool fd_same(int a, int b);

@@ -4,7 +4,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/pool.h"
+
+/* Built without MPI, nobody gets one. */
+struct ranks {
+	int self, n, here;
+	int (*stop)(void);
+	struct clock clock;
+	bool lost; /* a transfer was given up */
+	void *room; /* SUM_PIECE bytes, and one element more for each rank */
+	int *at, *parts, *own_at, *own; /* (n) each: see lay_out */
+};
 
 /* Variables that launchers set for each process: Open MPI's, MPICH's and Slurm's with PMI. */
 static int launched(void)
@@ -26,22 +37,11 @@ static int launched(void)
 #include <mpi.h>
 #include <time.h>
 
-#include "base/clock.h"
-
 #define PIECE ((size_t)1 << 26) /* of a transfer, whose counts are ints */
 #define SUM_PIECE ((size_t)1 << 24) /* bytes of a sum at a time */
 #define PAUSE 20000             /* nanoseconds between looks: ranks may share a processor */
 #define SPINS 2000              /* looks before the first pause */
 #define GIVE_UP 0.3             /* seconds after a request to stop; Open MPI kills a second after it */
-
-struct ranks {
-	int self, n, here;
-	int (*stop)(void);
-	struct clock clock;
-	bool lost; /* a transfer was given up */
-	void *room; /* SUM_PIECE bytes, and one element more for each rank */
-	int *at, *parts, *own_at, *own; /* (n) each: see lay_out */
-};
 
 static int failed(const char *call, int code)
 {
@@ -251,21 +251,6 @@ int ranks_sum_f64(struct ranks *r, double *x, size_t n)
 	return sum(r, x, n, MPI_DOUBLE, sizeof *x);
 }
 
-int ranks_self(const struct ranks *r)
-{
-	return r ? r->self : 0;
-}
-
-int ranks_count(const struct ranks *r)
-{
-	return r ? r->n : 1;
-}
-
-int ranks_here(const struct ranks *r)
-{
-	return r ? r->here : 1;
-}
-
 #else
 
 int ranks_open(struct ranks **out, int (*stop)(void))
@@ -281,24 +266,6 @@ int ranks_open(struct ranks **out, int (*stop)(void))
 void ranks_close(struct ranks *r, bool well)
 {
 	(void)r, (void)well;
-}
-
-int ranks_self(const struct ranks *r)
-{
-	(void)r;
-	return 0;
-}
-
-int ranks_count(const struct ranks *r)
-{
-	(void)r;
-	return 1;
-}
-
-int ranks_here(const struct ranks *r)
-{
-	(void)r;
-	return 1;
 }
 
 static int alone(void)
@@ -325,6 +292,21 @@ int ranks_sum_f64(struct ranks *r, double *x, size_t n)
 }
 
 #endif
+
+int ranks_self(const struct ranks *r)
+{
+	return r ? r->self : 0;
+}
+
+int ranks_count(const struct ranks *r)
+{
+	return r ? r->n : 1;
+}
+
+int ranks_here(const struct ranks *r)
+{
+	return r ? r->here : 1;
+}
 
 int ranks_threads(const struct ranks *r)
 {

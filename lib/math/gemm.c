@@ -17,10 +17,6 @@ struct view {
 
 #ifdef KERNELS
 
-/* Blocks of k, columns and rows: a panel of B in the first cache, a block of A in the second. MC is a multiple
- * of both MR, NC of both NR. */
-enum { KC = 256, NC = 1024, MC = 168 };
-
 static inline struct view view_at(struct view v, size_t i, size_t j)
 {
 	v.at += i * v.row + j * v.col;

@@ -17,7 +17,9 @@
 
 #include "math/real.h"
 
-enum { GEMM_WORK = 256 * (1024 + 168) };
+/* Blocks of k, columns and rows: a panel of B in the first cache, a block of A in the second. GEMM_MC is a
+ * multiple of the rows of both register tiles, GEMM_NC of their columns. */
+enum { GEMM_KC = 256, GEMM_NC = 1024, GEMM_MC = 168, GEMM_WORK = GEMM_KC * (GEMM_NC + GEMM_MC) };
 
 /* C (m, n) = A (m, k) B (n, k)^T, or added to C: a linear layer, weights (out, in). */
 void gemm_nt(real *c, const real *a, const real *b, int m, int n, int k, bool add, real *work);

@@ -1,16 +1,15 @@
 #include "math/sample.h"
 
 #include <math.h>
-#include <string.h>
+
+#include "base/bytes.h"
 
 /* Logits as integers in the same order, so that the k-th largest is found by halving an interval of
  * them: no copy to sort. */
 static uint32_t order(real x)
 {
-	const float f = (float)x;
-	uint32_t bits;
+	const uint32_t bits = float_bits((float)x);
 
-	memcpy(&bits, &f, sizeof(bits));
 	return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 

@@ -2,9 +2,9 @@
  * export - a sealed file on its way into a format of others: what dl-export hands to each of them.
  *
  * A format is one function with the signature of export_writer, in a module of its own; it plugs into
- * dl-export by one line in the table `formats` of bin/dl-export.c. It opens the output itself
- * (io/output for one file, io/newdir for a directory) and publishes it only when all of the input
- * has been verified, that is, after frame_next has returned 0.
+ * dl-export by its line in format.c. It opens the output itself (io/output for one file, io/newdir
+ * for a directory) and publishes it only when all of the input has been verified, that is, after
+ * frame_next has returned 0.
  */
 #ifndef EXPORT_H
 #define EXPORT_H

@@ -3,8 +3,8 @@
  * what all of them do alike.
  *
  * A format is one function with the signature of import_reader, in a module of its own; it plugs into
- * dl-import by one line in the table `formats` of bin/dl-import.c. It makes a header and an
- * import_source, and leaves the rest to import_seal.
+ * dl-import by its line in format.c. It makes a header and an import_source, and leaves the rest to
+ * import_seal.
  */
 #ifndef IMPORT_H
 #define IMPORT_H

@@ -75,10 +75,8 @@ int merging_fragment_round(struct guard_round *r, const struct frame_reader *bas
 static void hash_f64(struct sig_hash *h, double x)
 {
 	uint8_t bytes[8];
-	uint64_t bits;
 
-	memcpy(&bits, &x, sizeof bits);
-	le64_put(bytes, bits);
+	le64_put(bytes, double_bits(x));
 	sig_hash_add(h, bytes, sizeof bytes);
 }
 

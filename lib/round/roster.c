@@ -313,9 +313,8 @@ static int try_name(struct roster *r, const char *name, double now, const struct
 
 int roster_scan(struct roster *r, double now, const struct roster_rules *rules)
 {
-	struct clock clock = clock_monotonic();
 	struct listing l = { r, 0 };
-	double began = clock_now(&clock), pause;
+	double began = clock_seconds(), pause;
 	char **names;
 	size_t n;
 	bool more;
@@ -331,7 +330,7 @@ int roster_scan(struct roster *r, double now, const struct roster_rules *rules)
 		found += rc > 0;
 	}
 	place_list_free(names, n);
-	pause = SCAN_SHARE * (clock_now(&clock) - began);
+	pause = SCAN_SHARE * (clock_seconds() - began);
 	r->scan = now + (pause > SCAN ? pause : SCAN);
 	return rc < 0 ? rc : found;
 }

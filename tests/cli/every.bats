@@ -173,6 +173,47 @@ run_examples() {
 	done
 }
 
+# outputs PROGRAM: each of its ways to write a file by name, here own.tok. Inputs need not be there.
+outputs() {
+	case $1 in
+	dl-chaos) echo "play -o own.tok trace g0.ckpt text.tok" && echo "sim --like run --trace own.tok" ;;
+	dl-data) echo "-o own text" ;;
+	dl-export) echo "-f safetensors -o own.tok g0.ckpt" ;;
+	dl-import) echo "-f hf -o own.tok directory" ;;
+	dl-init) echo "-c tiny -o own.tok" ;;
+	dl-learn) printf -- '-n 1 -d text.tok %s own.tok g0.ckpt\n' -o -s --metrics ;;
+	dl-merge) printf -- '%s own.tok g0.ckpt delta\n' -o -s ;;
+	dl-plot) echo "-o own.tok table" ;;
+	dl-sync) echo "-r run --checkpoint own.tok" ;;
+	dl-key) ;; # writes over nothing that is there
+	*) ! "$1" -h | grep -e ' --output' || complain "an output that outputs does not know" ;;
+	esac
+}
+refuses_key() {
+	run --separate-stderr "$@" </dev/null
+	expect_status 2 && expect_stdout "" &&
+		expect_stderr_like ": own.tok: is the key, which the output would replace$"
+}
+spares_key() {
+	local options
+	outputs "$1" >ways || return
+	while read -r options; do
+		# shellcheck disable=SC2086 # words on purpose
+		refuses_key "$1" $options -k ./own.tok && refuses_key env DL_KEY=own.tok "$1" $options &&
+			refuses_key env XDG_CONFIG_HOME="$PWD/config" "$1" $options || return
+	done <ways
+	cmp own.tok kept
+}
+@test "no program writes over the secret key" {
+	mkdir -p config/dl
+	dl-key gen -q -o own
+	mv own.key own.tok
+	cp own.tok kept
+	ln -s "$PWD/own.tok" config/dl/default.key
+	corpus 2000 >text
+	each spares_key
+}
+
 # OpenBLAS starts threads when it is loaded, which wait for memory for ever under a tight limit of addresses.
 @test "only what computes gradients loads OpenBLAS" {
 	command -v ldd >/dev/null || skip "no ldd"

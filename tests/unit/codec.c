@@ -3,27 +3,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "base/rng.h"
 #include "form/codec.h"
 #include "unit.h"
 
 #define MOST 1000
-
-static float float_of(uint32_t bits)
-{
-	float x;
-
-	memcpy(&x, &bits, sizeof x);
-	return x;
-}
-
-static uint32_t bits_of(float x)
-{
-	uint32_t b;
-
-	memcpy(&b, &x, sizeof b);
-	return b;
-}
 
 static struct tensor tensor_of(enum dtype dtype, enum encoding enc)
 {
@@ -37,8 +22,8 @@ static float any_float(struct rng *r)
 		0xbf800000, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001 };
 
 	if (rng_below(r, 8) == 0)
-		return float_of(special[rng_below(r, sizeof special / sizeof special[0])]);
-	return float_of(rng_u32(r));
+		return float_from(special[rng_below(r, sizeof special / sizeof special[0])]);
+	return float_from(rng_u32(r));
 }
 
 static void test_round_trip(void)
@@ -70,7 +55,7 @@ static void test_round_trip(void)
 
 		codec_encode(&f32r, bytes, value, NULL, n);
 		codec_decode(&f32r, value2, rest2, bytes, n);
-		CHECK(n == 0 || bits_of(rest2[n - 1]) == 0);
+		CHECK(n == 0 || float_bits(rest2[n - 1]) == 0);
 	}
 }
 
@@ -78,7 +63,7 @@ static void test_layout(void)
 {
 	struct tensor f32 = tensor_of(DTYPE_F32, ENC_F32), bf16 = tensor_of(DTYPE_F32, ENC_BF16);
 	struct tensor u16 = tensor_of(DTYPE_U16, ENC_PLAIN);
-	float in[2] = { float_of(0x44332211), float_of(0x3f8055aa) };
+	float in[2] = { float_from(0x44332211), float_from(0x3f8055aa) };
 	uint16_t ids[2] = { 0x1234, 0xabcd };
 	uint8_t out[8];
 
@@ -104,14 +89,14 @@ static void test_bf16(void)
 	struct tensor bf16 = tensor_of(DTYPE_F32, ENC_BF16);
 
 	for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-		float in = float_of(pairs[i][0]), out, again;
+		float in = float_from(pairs[i][0]), out, again;
 		uint8_t bytes[2];
 
 		codec_bf16_round(&out, &in, 1);
-		CHECK(bits_of(out) == pairs[i][1]);
+		CHECK(float_bits(out) == pairs[i][1]);
 		codec_encode(&bf16, bytes, &in, NULL, 1);
 		codec_decode(&bf16, &again, NULL, bytes, 1);
-		CHECK(bits_of(again) == pairs[i][1]);
+		CHECK(float_bits(again) == pairs[i][1]);
 	}
 }
 
@@ -168,8 +153,8 @@ static void test_difference_random(void)
 			switch (round % 4) {
 			case 0: local[i] = any_float(&r); break;
 			/* near in bits; near in exponent with either sign; a training step away */
-			case 1: local[i] = float_of(bits_of(base[i]) + (uint32_t)rng_below(&r, 9) - 4); break;
-			case 2: local[i] = float_of(bits_of(base[i]) ^ (rng_u32(&r) & 0x8effffff)); break;
+			case 1: local[i] = float_from(float_bits(base[i]) + (uint32_t)rng_below(&r, 9) - 4); break;
+			case 2: local[i] = float_from(float_bits(base[i]) ^ (rng_u32(&r) & 0x8effffff)); break;
 			case 3:
 				base[i] = 0.02f * rng_normal_at(3, 1, (uint64_t)round * MOST + i);
 				local[i] = base[i] + 0.01f * rng_normal_at(3, 2, (uint64_t)round * MOST + i);
@@ -188,7 +173,7 @@ static void test_rest_is_small(void)
 	codec_difference(value, rest, base, local, 3);
 	CHECK(rest[0] == 0 && rest[1] == 0);
 	CHECK(rest[2] != 0);
-	CHECK((bits_of(rest[2]) & 0x3ff) == 0);
+	CHECK((float_bits(rest[2]) & 0x3ff) == 0);
 }
 
 int main(void)

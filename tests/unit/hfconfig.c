@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "round/hfconfig.h"
+#include "same_model.h"
 
 #define LLAMA "\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\""
 #define MIXTRAL "\"architectures\":[\"MixtralForCausalLM\"],\"model_type\":\"mixtral\""
@@ -9,27 +10,6 @@
 	"\"vocab_size\":512,\"hidden_size\":64,\"num_hidden_layers\":5,\"num_attention_heads\":8," \
 	"\"intermediate_size\":172,\"max_position_embeddings\":512"
 #define GOOD LLAMA "," SIZES
-
-static int text_of(struct buf *out, const struct model_conf *c)
-{
-	struct conf conf = { 0 };
-	int rc = model_conf_write(c, &conf);
-
-	if (rc == 0)
-		rc = conf_format(&conf, out);
-	conf_release(&conf);
-	return rc;
-}
-
-static bool is_same(const struct model_conf *a, const struct model_conf *b)
-{
-	struct buf x = BUF_INIT, y = BUF_INIT;
-	bool same = text_of(&x, a) == 0 && text_of(&y, b) == 0 && strcmp(x.data, y.data) == 0;
-
-	buf_release(&x);
-	buf_release(&y);
-	return same;
-}
 
 static int read_text(struct model_conf *c, const char *text)
 {
@@ -178,12 +158,12 @@ static void test_round_trip(void)
 	CHECK(read_text(&c, "{" MIXTRAL "," SIZES ",\"head_dim\":24,\"num_key_value_heads\":4,\"num_local_experts\":4,"
 		"\"router_aux_loss_coef\":0.02,\"rope_theta\":10000,\"tie_word_embeddings\":true}") == 0);
 	CHECK(hfconfig_write(&c, "bfloat16", like, sizeof like - 1, &text) == 0);
-	CHECK(hfconfig_read(&d, text.data, text.len) == 0 && is_same(&c, &d));
+	CHECK(hfconfig_read(&d, text.data, text.len) == 0 && same_model(&c, &d));
 	CHECK(strstr(text.data, "\"eos_token_id\": [2, 7]") && strstr(text.data, "\"pad_token_id\": null"));
 	CHECK(strstr(text.data, "\"torch_dtype\": \"bfloat16\"") && strstr(text.data, "\"rope_theta\": 10000.0"));
 	buf_clear(&text);
 	CHECK(read_more(&c, "") == 0 && hfconfig_write(&c, "float32", NULL, 0, &text) == 0);
-	CHECK(hfconfig_read(&d, text.data, text.len) == 0 && is_same(&c, &d));
+	CHECK(hfconfig_read(&d, text.data, text.len) == 0 && same_model(&c, &d));
 	CHECK(strstr(text.data, "\"eos_token_id\": null") && strstr(text.data, "LlamaForCausalLM"));
 	CHECK(hfconfig_write(&c, "float32", "{", 1, &text) == ERR_DATA);
 	buf_release(&text);
