@@ -206,7 +206,7 @@ static const char *remark(const char *key)
 		{ "lr_min_ratio", "last rate, as a fraction of lr" },
 		{ "warmup", "global steps up to the largest rate" },
 		{ "decay_steps", "global step where the cosine ends; 0: constant rate" },
-		{ "decay_tokens", "tokens trained by all where it ends, instead" },
+		{ "decay_tokens", "tokens trained by all where it ends, instead; 0: by steps" },
 		{ "beta1", "of AdamW" },
 		{ "beta2", "of AdamW" },
 		{ "eps", "of AdamW" },
@@ -223,6 +223,11 @@ static const char *remark(const char *key)
 	return "";
 }
 
+static void print_key(int width, const char *key, const char *value)
+{
+	printf("%-*s %-8s # %s\n", width, key, value, remark(key));
+}
+
 static int print_conf(const struct plan *p)
 {
 	const int width = p->model.experts ? 20 : 13;
@@ -231,8 +236,11 @@ static int print_conf(const struct plan *p)
 
 	if (rc == 0)
 		rc = train_conf_write(&p->train, &conf);
-	for (size_t i = 0; rc == 0 && i < conf.n; i++)
-		printf("%-*s %-8s # %s\n", width, conf.v[i].key, conf.v[i].value, remark(conf.v[i].key));
+	for (size_t i = 0; rc == 0 && i < conf.n; i++) {
+		print_key(width, conf.v[i].key, conf.v[i].value);
+		if (strcmp(conf.v[i].key, "decay_steps") == 0 && !p->train.sched.decay_tokens)
+			print_key(width, "decay_tokens", "0"); /* not in files, which have been without it */
+	}
 	conf_release(&conf);
 	return rc < 0 ? rc : fd_close_output();
 }

@@ -191,7 +191,7 @@ static int default_end(const struct conf *conf)
 {
 	const char *steps = conf_get(conf, "decay_steps"), *tokens = conf_get(conf, "decay_tokens");
 
-	if (tokens) {
+	if (tokens && strcmp(tokens, "0") != 0) {
 		o.value[TOKENS] = tokens;
 		return 0;
 	}

@@ -39,7 +39,7 @@ struct learner_run_conf {
 	enum encoding encoding; /* of deltas */
 	bool adopting;          /* adopt counts; else the run's */
 	struct adopt_rule adopt;
-	uint64_t max_stale;     /* own steps without a new head; 0: 20 H, and a lease, and with `seconds` it waits then */
+	uint64_t max_stale;     /* own steps without a new head; 0: 20 H and a lease, and with `seconds` it waits */
 	double save_every;      /* seconds between saves of the state */
 	const char *metrics;    /* TSV to append to, or NULL */
 	int (*stop)(void);      /* not 0: end at the next step; may be NULL */
@@ -54,8 +54,8 @@ int learner_run_open(struct learner_run **out, const struct learner_run_conf *c,
 	struct say *say) ERR_MUST;
 /*
  * 0: the run is done, or the steps, the time or a request to stop ended it; the state is saved. ERR_AGAIN: no
- * sign of a syncer for max_stale steps, or in all the seconds; saved too. ERR_BUSY: another process has taken over the name.
- * ERR_AUTH: the key was revoked. ERR_DATA: loss or gradient is not finite, and the state is the one before.
+ * sign of a syncer for max_stale steps, or in all the seconds; saved too. ERR_BUSY: another process has taken over
+ * the name. ERR_AUTH: the key was revoked. ERR_DATA: loss or gradient is not finite, and the state is the one before.
  */
 int learner_run_train(struct learner_run *l) ERR_MUST;
 void learner_run_close(struct learner_run *l);

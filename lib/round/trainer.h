@@ -51,10 +51,10 @@ void trainer_close(struct trainer *t);
 
 uint64_t trainer_tokens(const struct trainer *t); /* of one step */
 /*
- * The step that begins at global step `step` with so many tokens trained before it by all, at the learning rate that belongs to
- * that (sched.h). Fills loss, lr,
- * grad_norm and the load of the experts of the row. ERR_DATA, naming the step, when loss or gradient is
- * not finite; ERR_IO when another rank is lost. After a failure all but loss and gradient is as before.
+ * The step that begins at global step `step` with so many tokens trained before it by all, at the learning rate
+ * that belongs to that (sched.h). Fills loss, lr, grad_norm and the load of the experts of the row. ERR_DATA, naming
+ * the step, when loss or gradient is not finite; ERR_IO when another rank is lost. After a failure all but loss and
+ * gradient is as before.
  */
 int trainer_step(struct trainer *t, uint64_t step, uint64_t tokens, struct metrics_row *row) ERR_MUST;
 
