@@ -121,6 +121,15 @@ static int check_time(const char *what, double seconds)
 	return err_set(ERR_USAGE, "%s is %g s: give more than nothing, and no more than a year", what, seconds);
 }
 
+/* Without an end, a plan of shorter gaps would have more faults due in any time than can be done in it. */
+static int check_gap(double mtbf)
+{
+	if (mtbf >= FAULT_GAP)
+		return 0;
+	return err_set(ERR_USAGE, "the mean time between faults is %g s: give %g s or more, as times of faults are in "
+		"whole milliseconds", mtbf, FAULT_GAP);
+}
+
 int fault_plan_begin(struct fault_plan *p, const struct fault_conf *c)
 {
 	uint64_t sum = 0;
@@ -129,6 +138,7 @@ int fault_plan_begin(struct fault_plan *p, const struct fault_conf *c)
 	*p = (struct fault_plan){ .conf = c, .at = c->from };
 	rng_init(&p->rng, c->seed, rng_stream("fault"));
 	if ((rc = check_time("the mean time between faults", c->mtbf)) < 0 ||
+	    (rc = check_gap(c->mtbf)) < 0 ||
 	    (rc = check_time("the mean time of a repair", c->repair)) < 0 ||
 	    (rc = check_time("the mean length of a fault", c->lasts)) < 0 ||
 	    (rc = check_time("the most that a clock is off", c->clock)) < 0)

@@ -57,10 +57,11 @@ struct fault {
 };
 
 #define FAULT_TIME 31536000.0 /* longest time, a year */
+#define FAULT_GAP 0.001       /* shortest mean between faults */
 
 struct fault_conf {
 	uint64_t seed;
-	double mtbf;     /* mean seconds between faults, > 0 */
+	double mtbf;     /* mean seconds between faults, at least FAULT_GAP */
 	double from;     /* none before */
 	double repair;   /* mean seconds of kills, > 0 */
 	double lasts;    /* mean seconds of all others, > 0 */

@@ -20,6 +20,7 @@
 #define HEAD_PATIENCE 3.0  /* that learners wait for the syncer's first head */
 #define STOP_PATIENCE 30.0 /* for processes to save and leave */
 #define DEATHS_MOST 6      /* in a row, not by us: it will not get better */
+#define STRIKES_MOST 100   /* in one turn: between them it looks at the time and at who asks it to stop */
 #define CLOCK_WORDS 6      /* before the command of one whose clock is set */
 #define NEVER 1e300
 
@@ -310,6 +311,16 @@ static int strike(struct inject *j)
 	return rc < 0 ? rc : next_fault(j);
 }
 
+/* What is due; what is left after a burst is due in the next turn. */
+static int strike_due(struct inject *j)
+{
+	int rc = 0;
+
+	for (int n = 0; rc == 0 && n < STRIKES_MOST && j->more && !j->healed && j->next.at <= j->now; n++)
+		rc = strike(j);
+	return rc;
+}
+
 /* A new process, or an end. */
 static int notice(struct inject *j, struct body *b)
 {
@@ -517,8 +528,8 @@ static int turn(struct inject *j, double *victims)
 	rc = crew_tend(&j->crew);
 	for (struct body *b = j->body; rc == 0 && b < bodies_end(j); b++)
 		rc = notice(j, b);
-	while (rc == 0 && j->more && !j->healed && j->next.at <= j->now)
-		rc = strike(j);
+	if (rc == 0)
+		rc = strike_due(j);
 	*victims = NEVER;
 	for (struct body *b = j->body; !j->crew.stopping && b < bodies_end(j); b++) {
 		double d = victim_tend(&b->victim, j->now);

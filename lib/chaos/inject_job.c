@@ -41,9 +41,26 @@ static int read_plan(struct job *w)
 	return rc;
 }
 
-static int prepare_plan(struct job *w)
+#define FAULTS_MOST 1e6 /* of a drawn plan, about: each is a line of a table */
+
+static int check_length(const struct inject_options *o)
+{
+	if (o->most / o->faults.mtbf <= FAULTS_MOST)
+		return 0;
+	return err_set(ERR_USAGE, "a plan of about %.3g faults, more than %.3g: give a shorter --for, or a longer --mtbf",
+		o->most / o->faults.mtbf, FAULTS_MOST);
+}
+
+static int draw_plan(struct job *w)
 {
 	struct fault_plan trial;
+	int rc = fault_plan_begin(&trial, &w->o->faults);
+
+	return rc < 0 ? rc : check_length(w->o);
+}
+
+static int prepare_plan(struct job *w)
+{
 	int rc = inject_list_choose(&w->list, w->o->on, w->spared);
 
 	for (size_t i = 0; i < w->list.n; i++) {
@@ -58,11 +75,9 @@ static int prepare_plan(struct job *w)
 	if ((rc = fault_weights_parse(w->o->kinds, w->o->faults.weight)) < 0)
 		err_at(rc, "option --faults");
 	if (rc == 0)
-		rc = w->o->plan ? read_plan(w) : fault_plan_begin(&trial, &w->o->faults);
+		rc = w->o->plan ? read_plan(w) : draw_plan(w);
 	return rc;
 }
-
-#define PRINTED 1e6 /* faults of a plan, about */
 
 static int print_plan(const struct job *w, struct buf *text)
 {
@@ -70,9 +85,6 @@ static int print_plan(const struct job *w, struct buf *text)
 
 	if (!w->plan && !(w->o->most > 0))
 		return err_set(ERR_USAGE, "a plan has no end: give --for");
-	if (!w->plan && w->o->most / w->o->faults.mtbf > PRINTED)
-		return err_set(ERR_USAGE, "a plan of about %.3g faults, more than %.3g: give a shorter --for, or a "
-			"longer --mtbf", w->o->most / w->o->faults.mtbf, PRINTED);
 	return fault_file_plan(text, w->plan, w->conf.plans, &w->o->faults, w->o->most, &names);
 }
 

@@ -136,6 +136,18 @@ sh             [0-9.]+ % +up; killed 2, died 0 times$'
 	expect_stderr_line "option --on: there is no process 'c'"
 }
 
+@test "a burst of faults keeps it from neither the time nor a request to stop" {
+	{ echo 'at fault process lasts value file'; yes '0 pause sleep 0 - -' | head -n 300000; } | tr ' ' '\t' >plan.tsv
+	run -0 --separate-stderr in_time dl-chaos inject --for 0.1s --plan plan.tsv -- sleep 600
+	expect_stdout_like '^finished       not asked  it was time to stop'
+	[ "$(wc -l <chaos/faults.tsv)" -lt 300000 ]
+	in_background --plan plan.tsv --out other -- sleep 600
+	wait_for '[ -s other/faults.tsv ]'
+	kill -TERM "$injector"
+	ends 143
+	[ "$(wc -l <other/faults.tsv)" -lt 300000 ]
+}
+
 @test "the same seed is the same plan, which may be read and given back" {
 	echo 'a sleep 1
 b sleep 1' >list
@@ -225,6 +237,8 @@ ledger         holds '
 	refused "option --slow" --slow 1 -- sleep 1
 	refused 'a plan has no end: give --for$' --print -- sleep 1
 	refused 'a plan of about 3.15e\+08 faults, more than 1e\+06: ' --print --for 365d --mtbf 0.1s -- sleep 1
+	refused 'a plan of about 3.15e\+08 faults, more than 1e\+06: ' --for 365d --mtbf 0.1s -- sleep 1
+	refused 'the mean time between faults is 2e-08 s: give 0.001 s or more' --mtbf 2e-8 -- sleep 1
 	printf 'a sleep 1\nb "x' >broken
 	refused 'broken: line 2: a quotation that does not end$' --list broken
 	plan '-1 kill sleep 1 - -'

@@ -107,6 +107,10 @@ static void what_can_not_be_is_refused(void)
 	c.mtbf = 0;
 	CHECK(begin(&c) == ERR_USAGE);
 	CHECK_STR(err_text(), "the mean time between faults is 0 s: give more than nothing, and no more than a year");
+	c.mtbf = 2e-8;
+	CHECK(begin(&c) == ERR_USAGE);
+	CHECK_STR(err_text(), "the mean time between faults is 2e-08 s: give 0.001 s or more, as times of faults are "
+		"in whole milliseconds");
 	c = conf("kill");
 	c.repair = -1;
 	CHECK(begin(&c) == ERR_USAGE);
