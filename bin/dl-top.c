@@ -104,11 +104,14 @@ static int print(struct work *w)
 	return rc;
 }
 
+/* Whoever looks once shall not take a head that can't be read for a run that has not begun. */
 static int shot(struct work *w)
 {
 	int rc = view_look(w->view, LOOK);
 
-	return rc < 0 ? rc : print(w);
+	if (rc == 0)
+		rc = print(w);
+	return rc < 0 ? rc : err_restore(&w->view->head_trouble);
 }
 
 static void pause_for(double seconds)

@@ -57,8 +57,7 @@ static int put_run(struct buf *out, const struct view *v, const struct board_con
 	int rc;
 
 	say_escape(shown, sizeof shown, c->run);
-	rc = buf_fmt(out, "run %s   %.16s   %s\n", shown, v->manifest.meta.run,
-		     h->fragment ? phase_name(h->phase) : "not begun");
+	rc = buf_fmt(out, "run %s   %.16s   %s\n", shown, v->manifest.meta.run, view_phase_name(v));
 	if (rc < 0)
 		return rc;
 	rc = buf_fmt(out, "step %" PRIu64, h->step);
@@ -67,7 +66,7 @@ static int put_run(struct buf *out, const struct view *v, const struct board_con
 	if (rc == 0)
 		rc = buf_fmt(out, "   learners %zu of %zu alive   syncer ", view_alive(v), v->learners);
 	if (rc == 0)
-		rc = v->syncer == VIEW_SILENT || v->syncer == VIEW_UNKNOWN
+		rc = h->fragment && (v->syncer == VIEW_SILENT || v->syncer == VIEW_UNKNOWN)
 			? buf_fmt(out, "not moved for %s", explain_seconds(time, v->syncer_silent))
 			: buf_str(out, v->syncer == VIEW_GONE ? "done" : view_life_name(v->syncer));
 	if (rc == 0 && h->fragment)

@@ -71,7 +71,7 @@ static int put_run(struct buf *out, const struct view *v, const struct board_con
 	if (rc == 0)
 		rc = put_key_text(out, "run", v->manifest.meta.run);
 	if (rc == 0)
-		rc = put_key_text(out, "phase", h->fragment ? phase_name(h->phase) : "not begun");
+		rc = put_key_text(out, "phase", view_phase_name(v));
 	if (rc == 0)
 		rc = put_key_text(out, "syncer", view_life_name(v->syncer));
 	if (rc == 0)

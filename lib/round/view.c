@@ -113,10 +113,11 @@ static int read_head(struct view *v)
 	int rc = read_card(&h, RUNDIR_HEAD, KIND_HEAD, &m->syncers);
 	bool changed = false;
 
-	if (rc == 1)
-		rc = head_read(&head, &h, v->manifest.fragments);
+	if (rc == 1 && (rc = head_read(&head, &h, v->manifest.fragments)) < 0)
+		rc = err_at(rc, "%s", RUNDIR_HEAD);
 	if (rc == 0 && head.fragment && strcmp(head.run, v->manifest.meta.run) != 0)
 		rc = err_set(ERR_AUTH, "%s: of another run", RUNDIR_HEAD);
+	err_save(&v->head_trouble, rc);
 	if (rc < 0)
 		trouble(v, NULL, 0);
 	if (rc == 0 && head.fragment && (!v->head.fragment || head_newer(&head, &v->head))) {
@@ -129,7 +130,7 @@ static int read_head(struct view *v)
 	header_release(&h);
 	v->syncer = judge(v, &m->head, changed || !m->read, &v->syncer_silent);
 	if (!v->head.fragment)
-		v->syncer = VIEW_ABSENT;
+		v->syncer = rc < 0 ? VIEW_UNKNOWN : VIEW_ABSENT;
 	else if (v->head.phase == PHASE_DONE)
 		v->syncer = VIEW_GONE;
 	return rc == ERR_NOMEM ? rc : 0;
@@ -455,6 +456,13 @@ int view_look(struct view *v, double seconds)
 	while ((rc = view_read(v)) == 0 && !settled(v) && clock_now(clock) - begin < seconds)
 		nanosleep(&pause, NULL);
 	return rc;
+}
+
+const char *view_phase_name(const struct view *v)
+{
+	if (v->head.fragment)
+		return phase_name(v->head.phase);
+	return v->head_trouble.code < 0 ? "unreadable" : "not begun";
 }
 
 size_t view_alive(const struct view *v)

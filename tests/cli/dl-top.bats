@@ -98,6 +98,33 @@ b"
 	[[ $output != *-rf* ]]
 }
 
+# unreadable PLACE: a single look shows what there is, and fails.
+unreadable() {
+	run -3 --separate-stderr in_time dl-top -1 run
+	expect_stderr_line "^dl-top: $1"
+	expect_stdout_like '^run run   [0-9a-f]{16}   unreadable
+step 0 of 20   learners 0 of 0 alive   syncer unknown
+'
+	run -3 --separate-stderr in_time dl-top --json run
+	expect_stderr_line "^dl-top: $1"
+	expect_stdout_like '"phase":"unreadable","syncer":"unknown",'
+}
+@test "a head that is damaged, cut or of a stranger is no run that has not begun" {
+	in_time dl-sync -q -r run --once || [ $? -eq 4 ]
+	cp run/head whole
+	flip_bit run/head 2400
+	unreadable 'head: frame 0: seal does not verify$'
+	: >run/head
+	unreadable 'head: '
+	run -3 --separate-stderr in_time dl-show run/head
+	(new_home && dl-init -r other -c "$BATS_FILE_TMPDIR/small.conf" && dl-sync -q -r other --once || [ $? -eq 4 ])
+	cp other/head run/head
+	unreadable 'head: .*not trusted'
+	cp whole run/head
+	run -0 --separate-stderr in_time dl-top -1 run
+	expect_no_stderr
+}
+
 # on_terminal KEYS: runs dl-top on a terminal of 24 lines, types KEYS when it has been drawn twice, and leaves
 # what was written in typescript.
 on_terminal() {
@@ -126,6 +153,13 @@ on_terminal() {
 	grep -q '^icanon' typescript
 	grep -q '^echo ' typescript
 	awk '{ gsub(/\033\[[0-9]*[AJ]/, ""); gsub(/\r/, ""); if (length() > 60 && !/Script/) exit 1 }' typescript
+}
+
+@test "on a terminal a damaged head is told of, and it goes on looking" {
+	echo damaged >run/head
+	on_terminal q >/dev/null
+	[ "$(grep -c '1 unreadable: head: ' typescript)" -ge 2 ]
+	grep -q '^status 0' typescript
 }
 
 @test "Ctrl-C leaves the terminal as before" {

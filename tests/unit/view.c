@@ -123,6 +123,27 @@ static void an_old_beat_or_head_changes_nothing(void)
 	run_dir_end(&d);
 }
 
+static void a_head_that_was_never_readable_is_not_a_run_that_has_not_begun(void)
+{
+	struct run_dir d;
+	struct view *v;
+
+	run_dir_begin(&d);
+	run_dir_head(&d);
+	CHECK(truncate("head", 50) == 0);
+	open_view(&v, &d);
+	CHECK(view_read(v) == 0 && v->head_trouble.code == ERR_AUTH && v->syncer == VIEW_UNKNOWN);
+	expect_in(v->head_trouble.text, "head: ");
+	expect_in(shown(v, 80, 0), "   unreadable\n");
+	expect_in(shown(v, 80, 0), " syncer unknown\n");
+	expect_in(shown(v, 80, 0), "\n1 unreadable: head: ");
+	run_dir_head(&d);
+	CHECK(view_read(v) == 0 && v->head_trouble.code == 0);
+	CHECK_STR(view_phase_name(v), "running");
+	view_close(v);
+	run_dir_end(&d);
+}
+
 static void what_makes_no_sense_is_counted_and_passed_over(void)
 {
 	struct run_dir d;
@@ -142,13 +163,15 @@ static void what_makes_no_sense_is_counted_and_passed_over(void)
 	expect_in(v->learner[0].trouble, "learner/anna/beat: ");
 	CHECK(!strstr(v->learner[0].trouble + 1, "learner/anna/beat: ")); /* once */
 	expect_in(explained(v), "3 files could not be read: head: ");
+	CHECK(v->head_trouble.code == ERR_AUTH);
+	CHECK_STR(view_phase_name(v), "running"); /* as it was read last */
 	/* anna's beat under another name */
 	CHECK(unlink("learner/zoe/beat") == 0);
 	run_dir_beat(&d, "anna", BEAT_RUNNING, 2, from_start, none);
 	CHECK(rename("learner/anna/beat", "learner/zoe/beat") == 0);
 	run_dir_head(&d);
 	CHECK(view_read(v) == 0);
-	CHECK(v->trouble == 1 && v->learner[1].life == VIEW_ABSENT);
+	CHECK(v->trouble == 1 && v->learner[1].life == VIEW_ABSENT && v->head_trouble.code == 0);
 	expect_in(v->learner[1].trouble, "is of learner 'anna'");
 	expect_in(shown(v, 80, 0), "\nzoe            absent      -      -      -       -      -      -      -      -\n");
 	expect_in(shown(v, 40, 0), "\n1 unreadable: learner/zoe/beat: is of\nlearner 'anna' of run\n");
@@ -387,6 +410,7 @@ int main(void)
 	a_run_that_nobody_has_begun();
 	only_counters_that_change_are_signs_of_life();
 	an_old_beat_or_head_changes_nothing();
+	a_head_that_was_never_readable_is_not_a_run_that_has_not_begun();
 	what_makes_no_sense_is_counted_and_passed_over();
 	open_rounds_say_who_is_missing();
 	too_few_learners_are_told_with_what_to_type();
