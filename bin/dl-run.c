@@ -507,6 +507,28 @@ static int find_program(char **out, const char *name)
 	return rc;
 }
 
+/* Commands are printed one a line, and what reads them knows no way to write the end of a line in a name. */
+static int check_line(const char *name)
+{
+	char shown[256];
+
+	if (!name || !strchr(name, '\n'))
+		return 0;
+	say_escape(shown, sizeof shown, name);
+	return err_set(ERR_USAGE, "%s: a line ends within this name, and --print has a command on each: choose another "
+		"name", shown);
+}
+
+static int check_lines(const struct work *w)
+{
+	const char *const names[] = { w->root, w->key_path, w->trust_path, w->learn, w->sync };
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < sizeof names / sizeof *names; i++)
+		rc = check_line(names[i]);
+	return rc;
+}
+
 static int prepare(struct work *w)
 {
 	int rc = o.print ? rundir_absolute(o.run, &w->root) : 0;
@@ -525,6 +547,8 @@ static int prepare(struct work *w)
 		rc = find_program(&w->learn, "dl-learn");
 	if (rc == 0)
 		rc = find_program(&w->sync, "dl-sync");
+	if (rc == 0 && o.print)
+		rc = check_lines(w);
 	if (rc == 0)
 		rc = trust_signer(&w->key, o.key, o.trust, &say);
 	return rc < 0 ? rc : trust_load(&w->trust, o.trust, &w->key);
@@ -584,6 +608,18 @@ static int write_sizes(struct work *w)
 	return 0;
 }
 
+/* Not refused: learners of other machines may join. */
+static void warn_quorum(const struct manifest *m)
+{
+	char shown[256];
+
+	say_escape(shown, sizeof shown, o.run);
+	if (m->quorum > o.learners)
+		say_warn(&say, "%s: a merge needs the answers of %u learners (-K), and %" PRIu64 " start here (-m): nothing "
+			"is merged until more join; give -m %u, or make a run with -K %" PRIu64, shown, m->quorum,
+			o.learners, m->quorum, o.learners);
+}
+
 static int run(struct work *w)
 {
 	int rc = prepare(w);
@@ -596,6 +632,8 @@ static int run(struct work *w)
 		rc = dataset_make(w->corpus, &w->view->manifest.model, (unsigned)o.learners, w->key_path, &w->trust);
 	if (rc == 0)
 		rc = view_read(w->view);
+	if (rc == 0 && !view_over(w->view))
+		warn_quorum(&w->view->manifest);
 	if (rc == 0 && (o.print || !view_over(w->view)))
 		rc = hire(w);
 	if (rc == 0 && o.print)

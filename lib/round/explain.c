@@ -226,6 +226,8 @@ static int put_remedy(struct buf *out, const struct view *v, const char *run, bo
 	if (no_syncer || no_learner)
 		rc = buf_str(out, "to go on:\n");
 	if (rc == 0 && no_syncer && view_alive(v) == 0 && (n = of_dl_run(v))) {
+		if (n < v->manifest.quorum) /* so many were too few */
+			n = v->manifest.quorum;
 		rc = buf_fmt(out, "    dl-run -m %zu ", n);
 		if (rc == 0)
 			rc = put_word(out, run);

@@ -147,6 +147,29 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 	expect_stdout_like "syncer [^ ]*/dl-sync -r '[^']*/a b/run'"
 }
 
+@test "with --print a name in which a line ends is refused, and nothing is made" {
+	local odd=$'a\nb'
+	run -2 --separate-stderr in_time dl-run -m 2 --corpus text.txt -c small.conf --print "$odd"
+	expect_stdout ""
+	expect_stderr_line 'dl-run: .*/a\\nb: a line ends within this name, '
+	expect_no_file "$odd"
+	mkdir "$odd"
+	cp small.conf text.txt "$odd"
+	cd "$odd"
+	run -2 --separate-stderr in_time dl-run -m 2 --corpus text.txt -c small.conf --print run
+	expect_stderr_line 'dl-run: .*/a\\nb/run: a line ends within this name, '
+	expect_no_file run
+}
+
+@test "a quorum of more learners than start here is warned of" {
+	run -0 --separate-stderr in_time dl-run -m 2 --corpus text.txt -c small.conf -P 2 -K 3 --print run
+	expect_stderr_line '^dl-run: run: a merge needs the answers of 3 learners [(]-K[)], and 2 start here [(]-m[)]: .* give -m 3'
+	run -0 --separate-stderr in_time dl-run -m 2 --print run
+	expect_stderr_line '^dl-run: run: a merge needs '
+	run -0 --separate-stderr in_time dl-run -m 3 --print run
+	expect_no_stderr
+}
+
 @test "one that dies is started again, and its last words are told once" {
 	plan learner-0 'echo "dl-learn: out of luck" >&2; exit 1' 'kill -KILL $$' 'exec sleep 600'
 	in_background

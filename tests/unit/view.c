@@ -299,6 +299,8 @@ static void a_run_of_dl_run_is_continued_by_it(void)
 	open_view(&v, &d);
 	CHECK(view_read(v) == 0);
 	expect_in(explained(v), "to go on:\n    dl-run -m 2 'my run'\n");
+	v->manifest.quorum = 5; /* two of them would never be enough */
+	expect_in(explained(v), "to go on:\n    dl-run -m 5 'my run'\n");
 	view_close(v);
 	run_dir_end(&d);
 }
