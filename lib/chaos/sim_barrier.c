@@ -28,7 +28,6 @@ static int give(struct sim *s, unsigned i)
 
 	l->part->given = tokens;
 	l->part->tokens_at = l->tokens;
-	s->sent += bytes_of(s, s->c->delta_bits);
 	return sim_tell(s, (struct trace_event){ .kind = TRACE_ANSWER, .round = s->round, .learner = i,
 		.steps = l->steps - l->mark, .tokens = (uint64_t)tokens });
 }
@@ -88,6 +87,7 @@ static void account(struct sim *s)
 {
 	for (size_t k = 0; k < s->whos; k++)
 		s->merged += s->learner[s->who[k]].part->given;
+	s->sent += (double)s->whos * bytes_of(s, s->c->delta_bits); /* that of a merge to come is under way */
 	s->answers += s->whos;
 	s->merges++;
 	if (s->c->budget > 0 && s->budget_at < 0 && s->merged >= s->c->budget)

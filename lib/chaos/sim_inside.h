@@ -43,6 +43,7 @@ struct sim_learner {
 	double tokens, beat_at;
 	struct sim_part *part;      /* (P) */
 	double up_free, down_free;  /* its link is */
+	double linked, sent, received; /* since when the link is in use; bytes given to it since, moved or not */
 	size_t cursor;              /* next publication to look at */
 	bool fetching;
 	size_t fetched;             /* publication that is being fetched, until */
@@ -93,7 +94,7 @@ struct sim {
 	double up, up_from;
 	double productive, allotted, present; /* chip seconds; learner seconds */
 	double merged;              /* tokens x fragments */
-	double sent, received;      /* bytes, by learners */
+	double sent, received;      /* bytes, by learners: what their links have moved */
 	double stale;
 	uint64_t stales, merges, answers, late, failures, stops, steps;
 	double budget_at;
@@ -123,6 +124,7 @@ int sim_wire_boundary(struct sim *s, unsigned i) ERR_MUST;
 int sim_wire_beat(struct sim *s, unsigned i, bool gone) ERR_MUST;
 void sim_wire_newest(struct sim *s, unsigned i);          /* takes the newest version of all fragments */
 void sim_wire_restart(struct sim *s, unsigned i);         /* its process began again, from what it had saved */
+void sim_wire_account(struct sim *s, unsigned i);         /* what its link has moved by now, once */
 void sim_wire_drop(struct sim *s, unsigned i);            /* its answers under way are lost */
 int sim_wire_arrive(struct sim *s, unsigned i) ERR_MUST;  /* an answer of it is there */
 

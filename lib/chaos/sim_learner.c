@@ -83,6 +83,7 @@ void sim_learner_leave(struct sim *s, unsigned i)
 		return;
 	s->allotted += (s->now - l->came) * l->slices.c.chips;
 	s->present += s->now - l->came;
+	sim_wire_account(s, i);
 }
 
 static void set_phase(struct sim *s, struct sim_learner *l, enum sim_phase phase)

@@ -45,15 +45,37 @@ static void take(struct sim_learner *l, unsigned f, uint64_t version, bool keep)
 	p->tokens_at = l->tokens;
 }
 
+/* Bytes that were given to a link one after the other are under way until `free`; but a whole model, with which a
+ * learner begins, is there at once, so no more counts than goes over the link in the time. */
+static double moved(const struct sim *s, const struct sim_learner *l, double bytes, double free_at)
+{
+	const double rate = s->c->bandwidth / 8;
+
+	if (isinf(rate))
+		return bytes;
+	return fmin(fmax(0, bytes - fmax(0, free_at - s->now) * rate), (s->now - l->linked) * rate);
+}
+
+void sim_wire_account(struct sim *s, unsigned i)
+{
+	struct sim_learner *l = &s->learner[i];
+
+	s->sent += moved(s, l, l->sent, l->up_free);
+	s->received += moved(s, l, l->received, l->down_free);
+	l->sent = l->received = 0;
+	l->linked = s->now;
+}
+
 void sim_wire_newest(struct sim *s, unsigned i)
 {
 	struct sim_learner *l = &s->learner[i];
 
+	sim_wire_account(s, i); /* of a link that begins anew */
 	for (unsigned f = 0; f < s->fragments; f++) {
 		take(l, f, s->version[f], false);
 		l->part[f].out = l->part[f].answered > s->made[f];
 	}
-	s->received += s->fragments * bytes_of(s, s->c->fragment_bits);
+	l->received = s->fragments * bytes_of(s, s->c->fragment_bits);
 	l->cursor = s->logged;
 	l->fetching = false;
 	l->up_free = l->down_free = s->now;
@@ -80,7 +102,7 @@ static bool fetch(struct sim *s, struct sim_learner *l)
 		l->fetched = l->cursor++;
 		l->fetched_at = l->down_free = start + seconds_for(s, bytes_of(s, s->c->fragment_bits));
 		l->fetching = true;
-		s->received += bytes_of(s, s->c->fragment_bits);
+		l->received += bytes_of(s, s->c->fragment_bits);
 		return true;
 	}
 	return false;
@@ -170,7 +192,7 @@ static int answer(struct sim *s, unsigned i, const struct sim_call *c)
 	p->out = p->snap = true;
 	p->again = false;
 	l->up_free = fmax(l->up_free, s->now) + seconds_for(s, bytes);
-	s->sent += bytes;
+	l->sent += bytes;
 	rc = send(s, i, l->up_free + s->c->latency, c->round);
 	return rc < 0 ? rc : sim_tell(s, (struct trace_event){ .kind = TRACE_ANSWER, .round = c->round,
 		.fragment = c->fragment, .learner = i, .steps = steps, .tokens = (uint64_t)p->given });

@@ -225,6 +225,18 @@ static void a_slow_wire_costs_pace_and_not_goodput(void)
 	CHECK(r.link <= 2 * 1e8 / 8); /* each way */
 }
 
+/* What a link has not moved yet does not count, also of the model that a learner begins with. */
+static void no_link_moves_more_than_it_can(void)
+{
+	for (int k = 0; k < 6; k++) {
+		struct sim_conf c = conf(k & 1 ? TRACE_DECOUPLED : TRACE_DILOCO, 4, 4, 3600);
+
+		c.bandwidth = k < 2 ? 1 : k < 4 ? 1e6 : 1e8;
+		c.forget = true;
+		CHECK(run(&c).link <= 2 * c.bandwidth / 8);
+	}
+}
+
 /* Three times as many learners more, for an eighth of the time: to the same tokens in less than 0.62 of it. */
 static void scavenging_saves_time(void)
 {
@@ -390,6 +402,7 @@ int main(void)
 	without_failures_all_is_merged_at_its_pace();
 	adaptive_grace_waits_for_the_slow();
 	a_slow_wire_costs_pace_and_not_goodput();
+	no_link_moves_more_than_it_can();
 	scavenging_saves_time();
 	what_is_written_can_have_happened();
 	an_answer_that_is_lost_is_given_again();
