@@ -42,7 +42,7 @@ static bool is_key(const char *key)
 {
 	const size_t n = strlen(key);
 
-	return n > 0 && n < 2 * CONF_KEY && strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789_.-") == n;
+	return n > 0 && n <= CONF_KEY && strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789_.-") == n;
 }
 
 static int take_note(void *ctx, const char *key, const struct jsondoc *value)

@@ -7,8 +7,8 @@
 
 #include "form/meta.h"
 #include "form/safetensors.h"
-#include "io/atomic.h"
 #include "io/fd.h"
+#include "io/output.h"
 #include "round/run.h"
 
 #define OURS "dl."          /* keys that tensorexport wrote */
@@ -49,7 +49,7 @@ static int take_ours(struct header *h, const struct conf *metadata)
 /* Of any other file those that are not ours. */
 static int take_theirs(struct header *h, const struct conf *metadata)
 {
-	char key[sizeof THEIRS + 2 * CONF_KEY];
+	char key[sizeof THEIRS + CONF_KEY];
 	struct meta m = { .kind = KIND_TENSORS };
 	int rc = meta_write(&m, h);
 
@@ -195,9 +195,7 @@ static int check_options(const struct import *x)
 			"-c, --label and --seed are for -f hf: a mere list of tensors has no training");
 	if (x->check)
 		return err_set(ERR_USAGE, "option --check: there is no model in a mere list of tensors to run");
-	if (x->out && strcmp(x->out, "-") != 0 && strcmp(x->in, "-") != 0 && atomic_same(x->in, x->out))
-		return err_set(ERR_USAGE, "%s: is the input, which the output would replace", x->out);
-	return 0;
+	return output_apart(x->out, "the output", x->in, "the input");
 }
 
 int tensorimport(const struct import *x)

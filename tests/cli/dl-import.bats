@@ -454,6 +454,20 @@ model.safetensors.index.json" ]
 	[[ $output != *"made by"* ]]
 }
 
+@test "-f safetensors: keys of metadata that no header can hold are dropped, however long" {
+	local key n
+	for n in 55 56 64 65 127 128 1000; do
+		key=$(printf "%${n}s" "" | tr ' ' x)
+		header='{"__metadata__":{"'$key'":"a","note":"b"},"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}'
+		{ le64 ${#header}; printf '%s\1\2' "$header"; } >in.st
+		run -0 --separate-stderr dl-import -f safetensors -o a.tensors in.st
+		expect_no_stderr
+		run -0 dl-show a.tensors
+		expect_stdout_like 'metadata.note +b'
+		[ "$n" -gt 55 ] || expect_stdout_like "metadata.$key +a"
+	done
+}
+
 @test "-f safetensors: a file that says it is a checkpoint must be one" {
 	dl-export -f safetensors -o a.st dense.ckpt
 	edit a.st 's/"dl.conf.layers":"2"/"dl.conf.layers":"3"/'
