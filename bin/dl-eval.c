@@ -171,14 +171,14 @@ static int print_logprob(void *ctx, uint64_t position, uint32_t id, double logpr
 static int measure(struct model *m, const struct checkpoint *c, struct shard *shard, int i)
 {
 	const struct evaluate_pass how = { .batch = (int)c->train.batch, .context = (int)c->train.context,
-		.each = o.logprobs ? print_logprob : NULL };
+		.each = o.logprobs ? print_logprob : NULL, .model = o.n > 1 ? NULL : fd_name(o.ckpts[i]) };
 	struct evaluate_result result;
 	int rc;
 
 	if (o.logprobs)
 		printf("position\tid\tlogprob\n");
 	rc = evaluate_shard(&result, m, &c->model, shard, &how, &say);
-	if (rc < 0)
+	if (rc < 0) /* of several it is always told which */
 		return o.n > 1 ? err_at(rc, "%s", fd_name(o.ckpts[i])) : rc;
 	if (o.logprobs)
 		return 0;

@@ -120,7 +120,9 @@ int evaluate_shard(struct evaluate_result *out, struct model *m, const struct mo
 	say_progress_end(say);
 	free(p.ids);
 	free(p.losses);
-	return rc < 0 ? rc : conclude(out, &p, info);
+	if (rc == 0 && (rc = conclude(out, &p, info)) < 0 && how->model)
+		rc = err_at(rc, "%s", how->model);
+	return rc;
 }
 
 /* What comes after the last `window` of `have` ids, of which all but the last were there at the call

@@ -28,6 +28,7 @@ struct evaluate_pass {
 	int batch, context;  /* windows at a time, tokens of each */
 	evaluate_each *each; /* called for every token in order, when not NULL; an error of it ends the pass */
 	void *ctx;
+	const char *model;   /* its name, for errors that are the model's; NULL: they don't name it */
 };
 /* ERR_DATA for a shard of fewer than two tokens or another vocabulary, and for a loss that is not
  * finite. `c` is the configuration m was opened with, for T = context at least. */

@@ -239,6 +239,24 @@ sample_on() {
 	expect_stderr_line "not trusted"
 }
 
+# huge FILE: g0 with 1e18 for every value.
+huge() {
+	local header
+	dl-export -f safetensors -o huge.st g0.ckpt
+	header=$((8 + $(od -An -tu8 -N 8 huge.st)))
+	{ head -c $header huge.st; yes "$(printf '\153\013\136\135')" | tr -d '\n'; } 2>/dev/null |
+		head -c "$(stat -c %s huge.st)" | dl-import -f safetensors -o "$1" -
+}
+@test "a model that is broken is told by its name, one or several" {
+	huge broken.ckpt
+	run -1 --separate-stderr dl-eval -d text.valid.tok broken.ckpt
+	expect_stderr_line "^dl-eval: broken.ckpt: the loss is (not finite|beyond measure): the model is broken$"
+	run -1 --separate-stderr dl-eval -d text.valid.tok g0.ckpt broken.ckpt
+	expect_stderr_line "^dl-eval: broken.ckpt: the loss is (not finite|beyond measure): the model is broken$"
+	run -1 --separate-stderr dl-eval --json -d text.valid.tok <broken.ckpt
+	expect_stderr_line "^dl-eval: standard input: the loss is (not finite|beyond measure): the model is broken$"
+}
+
 @test "the locale changes no number" {
 	dl-eval --json -d text.valid.tok g0.ckpt >want
 	LC_ALL=de_DE.UTF-8 dl-eval --json -d text.valid.tok g0.ckpt >have
