@@ -239,7 +239,19 @@ static int name_part(struct part *p, uint64_t number)
 	return n < 0 ? err_nomem() : key_apart(o.key, p->path);
 }
 
-static int share_out(struct corpus *c, const struct key *key)
+/* Most parts are not there yet, and then no input is one of them. */
+static int spare_inputs(const struct part *part, size_t parts, char *const *words, size_t n)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < parts; i++)
+		if (part[i].path && access(part[i].path, F_OK) == 0 &&
+		    (rc = output_apart_all(part[i].path, words, n)) == 0)
+			rc = output_apart(part[i].path, "the output", o.tokenizer, "an input");
+	return rc;
+}
+
+static int share_out(struct corpus *c, const struct key *key, char *const *words, size_t inputs)
 {
 	struct split s = { .tokens = corpus_tokens(c), .block = o.block, .parts = o.parts,
 			   .contiguous = o.contiguous };
@@ -257,6 +269,8 @@ static int share_out(struct corpus *c, const struct key *key)
 		rc = name_part(&part[n], n);
 	if (rc == 0 && o.holdout_given)
 		rc = name_part(&part[n++], SPLIT_VALID);
+	if (rc == 0)
+		rc = spare_inputs(part, n, words, inputs);
 	if (rc == 0)
 		rc = write_parts(part, n, c, &s, key);
 	for (size_t i = 0; i < n; i++)
@@ -281,7 +295,7 @@ static int pack(char **words, int n, const struct key *key)
 	if (rc == 0)
 		rc = corpus_open(&c, &conf, in, (size_t)n);
 	if (rc == 0)
-		rc = share_out(c, key);
+		rc = share_out(c, key, words, (size_t)n);
 	corpus_close(c);
 	for (int i = 0; i < n; i++)
 		if (in[i].fd >= 0)

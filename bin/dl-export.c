@@ -11,8 +11,8 @@
 #include "form/frame.h"
 #include "form/key.h"
 #include "form/trust.h"
-#include "io/atomic.h"
 #include "io/fd.h"
+#include "io/output.h"
 #include "io/wake.h"
 #include "round/format.h"
 
@@ -55,15 +55,16 @@ static struct say say;
 
 static int check_options(const char *in, int n)
 {
+	int rc;
+
 	if (!o.format || !o.out)
 		return err_set(ERR_USAGE, "say which format and where: -f FORMAT -o OUT");
 	if (!format_find(o.format))
 		return err_set(ERR_USAGE, "option --format: '%s' is none that can be written; see -h", o.format);
 	if (n > 1)
 		return err_set(ERR_USAGE, "one file to export, not %d", n);
-	if (strcmp(in, "-") != 0 && strcmp(o.out, "-") != 0 && atomic_same(in, o.out))
-		return err_set(ERR_USAGE, "%s: is the input, which the output would replace", o.out);
-	return key_apart(o.key, o.out);
+	rc = output_apart(o.out, "the output", in, "the input");
+	return rc < 0 ? rc : key_apart(o.key, o.out);
 }
 
 static int write_format(struct frame_reader *from, int fd, struct pool *pool)

@@ -530,6 +530,15 @@ static void check_schedule(const struct sched *s)
 			 ": the rate drops to its last value at once", s->warmup, s->decay_steps);
 }
 
+static int check_apart(void)
+{
+	int rc = key_apart(o.key, o.output);
+
+	if (rc == 0 && !model_preset(o.conf))
+		rc = output_apart(o.output, "the output", o.conf, "an input");
+	return rc < 0 ? rc : output_apart(o.output, "the output", o.tokenizer, "an input");
+}
+
 static int check_options(int n)
 {
 	if (n > 0 && !o.run)
@@ -544,7 +553,7 @@ static int check_options(int n)
 		return err_set(ERR_USAGE, "--print goes with -c alone");
 	if (o.label && key_name_check("label", o.label) < 0)
 		return ERR_USAGE;
-	return key_apart(o.key, o.output);
+	return o.run || o.print ? 0 : check_apart();
 }
 
 static int run(char **words, int n)

@@ -187,25 +187,26 @@ static int check_options(char **words, int n)
 		return ERR_USAGE;
 	if ((rc = key_apart(o.key, o.out)) < 0 || (rc = key_apart(o.key, c->state)) < 0)
 		return rc;
-	return key_apart(o.key, c->metrics);
+	if ((rc = key_apart(o.key, c->metrics)) < 0)
+		return rc;
+	return c->metrics ? output_apart(c->metrics, "metrics", o.shard, "an input") : 0;
 }
 
 /* A file to be written, under whatever name, is none of the others. */
 static int check_apart(const char *path, const char *what)
 {
 	const struct { const char *path, *is; } others[] = {
-		{ strcmp(o.ckpt, "-") == 0 ? "/dev/stdin" : o.ckpt, "an input" },
+		{ o.ckpt, "an input" },
 		{ o.shard, "an input" },
 		{ o.learner.state, "the state" },
 		{ o.learner.metrics, "the table of metrics" },
 	};
-	size_t i;
+	int rc = 0;
 
-	for (i = 0; i < sizeof others / sizeof *others; i++)
-		if (others[i].path && others[i].path != path && atomic_same(path, others[i].path))
-			return err_set(ERR_USAGE, "%s: is %s: %s would overwrite it", path,
-				others[i].is, what);
-	return 0;
+	for (size_t i = 0; rc == 0 && i < sizeof others / sizeof *others; i++)
+		if (others[i].path != path)
+			rc = output_apart(path, what, others[i].path, others[i].is);
+	return rc;
 }
 
 /* Before the first step: what cannot be written is not worth the training. */
@@ -217,7 +218,7 @@ static int check_outputs(const struct work *w)
 	rc = output_open(&out, o.out, "a delta", &w->ckpt_fd, 1);
 	output_abort(&out);
 	if (rc == 0)
-		rc = check_apart(o.out ? o.out : "/dev/stdout", "the delta");
+		rc = check_apart(o.out, "the delta");
 	if (rc == 0 && o.learner.metrics)
 		rc = check_apart(o.learner.metrics, "metrics");
 	return rc;

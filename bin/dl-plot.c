@@ -276,6 +276,8 @@ static int draw(struct buf *script, char **words, int n)
 	g.until = conf.until;
 	if (n == 0)
 		return err_set(ERR_USAGE, "what to draw? give tables, a trace or a run directory");
+	if ((rc = output_apart_all(o.out, words, (size_t)n)) < 0)
+		return rc;
 	for (int i = 0; i < n; i++)
 		if (n > 1 && is_directory(words[i]))
 			return err_set(ERR_USAGE, "one run at a time: '%s'", words[i]);

@@ -99,8 +99,12 @@ static int write_checkpoint(struct sync *y)
 {
 	const char *name = output_name(o.checkpoint);
 	digest id;
-	int rc = output_open(&y->out, y->checkpoint, "a checkpoint", NULL, 0);
+	int rc = output_apart(y->checkpoint, "the output", RUNDIR_MANIFEST, "an input");
 
+	if (rc == 0)
+		rc = output_apart(y->checkpoint, "the output", RUNDIR_HEAD, "an input");
+	if (rc == 0)
+		rc = output_open(&y->out, y->checkpoint, "a checkpoint", NULL, 0);
 	if (rc == 0)
 		rc = assemble_run(y->out.fd, name, &y->manifest, &y->trust, &y->key, &id);
 	return rc < 0 ? rc : output_commit(&y->out);

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "form/trust.h"
-#include "io/atomic.h"
 #include "io/fd.h"
 #include "io/output.h"
 #include "io/wake.h"
@@ -87,21 +86,28 @@ static int open_shards(struct playing *w, const char *trace, char **paths, int n
 	return rc;
 }
 
-/* Before the first step: what cannot be written is not worth the training. */
-static int check_output(const struct playing *w, char **words, int n)
+static int check_output(const struct play_options *o, char **words, int n)
 {
-	const char *path = w->o->out;
-	bool input = w->o->valid && atomic_same(path, w->o->valid);
+	int rc;
+
+	if (!o->out)
+		return 0;
+	if (strcmp(o->out, "-") == 0)
+		return err_set(ERR_USAGE, "-o -: standard output has the table; give -o a file");
+	if ((rc = key_apart(o->key, o->out)) < 0 || (rc = output_apart_all(o->out, words, (size_t)n)) < 0)
+		return rc;
+	return output_apart(o->out, "the output", o->valid, "an input");
+}
+
+/* Before the first step: what cannot be written is not worth the training. */
+static int try_output(const struct playing *w)
+{
 	struct output out;
 	int rc;
 
-	for (int i = 0; i < n && !input; i++)
-		input = atomic_same(path, words[i]);
-	if (input)
-		return err_set(ERR_USAGE, "%s: is an input: the checkpoint would overwrite it", path);
-	if (strcmp(path, "-") == 0)
-		return err_set(ERR_USAGE, "-o -: standard output has the table; give -o a file");
-	rc = output_open(&out, path, "a checkpoint", &w->ckpt_fd, 1);
+	if (!w->o->out)
+		return 0;
+	rc = output_open(&out, w->o->out, "a checkpoint", &w->ckpt_fd, 1);
 	output_abort(&out);
 	return rc;
 }
@@ -130,7 +136,7 @@ static int open_all(struct playing *w, const struct play_conf *c, char **words, 
 		return rc;
 	if ((rc = open_checkpoint(w, words[1])) < 0)
 		return rc;
-	if ((rc = w->o->out ? check_output(w, words, n) : 0) < 0)
+	if ((rc = try_output(w)) < 0)
 		return rc;
 	if ((rc = open_shards(w, words[0], words + 2, n - 2)) < 0)
 		return rc;
@@ -197,7 +203,7 @@ int play_job(const struct play_options *o, char **words, int n)
 	if (rc == 0 && strcmp(words[0], "-") == 0 && strcmp(words[1], "-") == 0)
 		rc = err_set(ERR_USAGE, "standard input can be read only once");
 	if (rc == 0)
-		rc = key_apart(o->key, o->out);
+		rc = check_output(o, words, n);
 	if (rc == 0)
 		rc = open_all(&w, &c, words, n);
 	if (rc == 0)

@@ -11,6 +11,7 @@
 #include "io/dir.h"
 #include "io/fd.h"
 #include "io/lock.h"
+#include "io/output.h"
 
 #define PUBLIC_TAG "dl-key-1"
 #define SECRET_TAG "dl-secret-1"
@@ -470,8 +471,7 @@ int key_apart(const char *path, const char *output)
 	if (rc == ERR_IO)
 		rc = 0;
 	else if (rc >= 0)
-		rc = !atomic_same(file.data, output) ? 0 :
-			err_set(ERR_USAGE, "%s: is the key, which the output would replace", output);
+		rc = output_apart(output, "the output", file.data, "the key");
 	buf_release(&file);
 	return rc;
 }

@@ -15,6 +15,24 @@ const char *output_name(const char *path)
 	return is_standard(path) ? "standard output" : path;
 }
 
+int output_apart(const char *path, const char *what, const char *other, const char *is)
+{
+	const char *to = is_standard(path) ? "/dev/stdout" : path;
+
+	if (!other || !atomic_same(to, strcmp(other, "-") == 0 ? "/dev/stdin" : other))
+		return 0;
+	return err_set(ERR_USAGE, "%s: is %s, which %s would replace", output_name(path), is, what);
+}
+
+int output_apart_all(const char *path, char *const *inputs, size_t n)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = output_apart(path, "the output", inputs[i], "an input");
+	return rc;
+}
+
 int output_open(struct output *o, const char *path, const char *what, const int *inputs, size_t n)
 {
 	int rc;

@@ -10,7 +10,6 @@
 #include "form/gguf.h"
 #include "form/gguf_vocab.h"
 #include "form/vocab.h"
-#include "io/atomic.h"
 #include "io/fd.h"
 #include "io/output.h"
 #include "io/wake.h"
@@ -467,8 +466,10 @@ static int check_tokenizer(const struct export *x)
 	char *inside = NULL;
 	int rc = hfset_join(&inside, x->tokenizer, "tokenizer.model");
 
-	if (rc == 0 && (atomic_same(x->tokenizer, x->out) || atomic_same(inside, x->out)))
-		rc = err_set(ERR_USAGE, "%s: is an input, which the output would replace", x->out);
+	if (rc == 0)
+		rc = output_apart(x->out, "the output", x->tokenizer, "an input");
+	if (rc == 0)
+		rc = output_apart(x->out, "the output", inside, "an input");
 	free(inside);
 	return rc;
 }

@@ -10,8 +10,8 @@
 #include "form/frame.h"
 #include "form/meta.h"
 #include "form/vocab.h"
-#include "io/atomic.h"
 #include "io/fd.h"
+#include "io/output.h"
 #include "round/hfconfig.h"
 #include "round/hfset.h"
 #include "round/probe.h"
@@ -237,17 +237,19 @@ static int check_replaced(const struct work *w)
 {
 	static const char *const names[] = { CONFIG, TOKENIZER, HFSET_INDEX };
 	const char *out = w->x->out;
-	bool same = hfset_has(&w->set, out) || (w->x->conf && atomic_same(w->x->conf, out));
-	int rc = 0;
+	int rc = hfset_apart(&w->set, out);
 
-	for (size_t i = 0; i < sizeof names / sizeof names[0] && rc == 0 && !same; i++) {
+	if (rc == 0)
+		rc = output_apart(out, "the output", w->x->conf, "an input");
+	for (size_t i = 0; i < sizeof names / sizeof names[0] && rc == 0; i++) {
 		char *path = NULL;
 
 		rc = hfset_join(&path, w->x->in, names[i]);
-		same = rc == 0 && atomic_same(path, out);
+		if (rc == 0)
+			rc = output_apart(out, "the output", path, "an input");
 		free(path);
 	}
-	return same ? err_set(ERR_USAGE, "%s: is an input, which the output would replace", out) : rc;
+	return rc;
 }
 
 static int check_output(const struct work *w)

@@ -8,8 +8,8 @@
 
 #include "base/say.h"
 #include "form/jsondoc.h"
-#include "io/atomic.h"
 #include "io/fd.h"
+#include "io/output.h"
 
 #define INDEX_BYTES ((size_t)16 << 20) /* of the index: a hundred thousand tensors */
 #define HEAD "lm_head.weight"
@@ -441,10 +441,11 @@ int hfset_read(struct hfset *s, size_t t, uint64_t first, float *out, size_t n)
 	return rc < 0 ? err_at(rc, "%s: tensor '%s'", hfset_path(s, t), tensor_at(s, s->place[t])->name) : 0;
 }
 
-bool hfset_has(const struct hfset *s, const char *path)
+int hfset_apart(const struct hfset *s, const char *output)
 {
-	for (size_t i = 0; i < s->n; i++)
-		if (atomic_same(s->file[i].path, path))
-			return true;
-	return false;
+	int rc = 0;
+
+	for (size_t i = 0; i < s->n && rc == 0; i++)
+		rc = output_apart(output, "the output", s->file[i].path, "an input");
+	return rc;
 }

@@ -48,8 +48,8 @@ const char *hfset_path(const struct hfset *s, size_t t);
 /* n values of tensor t from `first`. */
 int hfset_read(struct hfset *s, size_t t, uint64_t first, float *out, size_t n) ERR_MUST;
 
-/* Whether some input is the file that `path` names. */
-bool hfset_has(const struct hfset *s, const char *path);
+/* output_apart of the output and all files. */
+int hfset_apart(const struct hfset *s, const char *output) ERR_MUST;
 
 /* DIR/NAME, which the caller frees. */
 int hfset_join(char **out, const char *dir, const char *name) ERR_MUST;

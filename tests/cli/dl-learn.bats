@@ -663,9 +663,9 @@ expect_within_a_tenth() {
 	local out
 	for out in g0.ckpt ./g0.ckpt hard soft text.0.tok; do
 		run -2 --separate-stderr dl-learn -n 2 -d text.0.tok -s state -o "$out" g0.ckpt
-		expect_stderr_line "^dl-learn: $out: is an input: the delta would overwrite it$"
+		expect_stderr_line "^dl-learn: $out: is an input, which the delta would replace$"
 		run -2 --separate-stderr dl-learn -n 2 -d text.0.tok --metrics "$out" -o b.delta g0.ckpt
-		expect_stderr_line "^dl-learn: $out: is an input: metrics would overwrite it$"
+		expect_stderr_line "^dl-learn: $out: is an input, which metrics would replace$"
 	done
 	# shellcheck disable=SC2094 # that is the question
 	run -2 --separate-stderr sh -c 'dl-learn -n 2 -d text.0.tok g0.ckpt >>text.0.tok'
@@ -685,11 +685,11 @@ expect_within_a_tenth() {
 	local other
 	for other in same ./same far/../same; do
 		run -2 --separate-stderr dl-learn -n 2 -d text.0.tok -s same -o $other g0.ckpt
-		expect_stderr_line "^dl-learn: $other: is the state: the delta would overwrite it$"
+		expect_stderr_line "^dl-learn: $other: is the state, which the delta would replace$"
 		run -2 --separate-stderr dl-learn -n 2 -d text.0.tok -s same --metrics $other -o a.delta g0.ckpt
-		expect_stderr_line "^dl-learn: $other: is the state: metrics would overwrite it$"
+		expect_stderr_line "^dl-learn: $other: is the state, which metrics would replace$"
 		run -2 --separate-stderr dl-learn -n 2 -d text.0.tok --metrics same -o $other g0.ckpt
-		expect_stderr_line "^dl-learn: $other: is the table of metrics: the delta would overwrite it$"
+		expect_stderr_line "^dl-learn: $other: is the table of metrics, which the delta would replace$"
 	done
 	run -2 --separate-stderr dl-learn -n 2 -d text.0.tok -s soft -o far/soft g0.ckpt
 	expect_stderr_line "is the state"

@@ -214,6 +214,50 @@ spares_key() {
 	each spares_key
 }
 
+# overwrites PROGRAM: each of its ways to write over an input by name, here own.tok, which is standard input too.
+overwrites() {
+	case $1 in
+	dl-chaos) printf -- 'play -o own.tok %s\n' "own.tok g text" "trace own.tok text" "trace g own.tok" \
+		"--valid own.tok trace g text" ;;
+	dl-data) printf -- '-o own %s\n' "own.tok" "-" "text ./hard" &&
+		echo "--split 2 -o link own.tok" ;;
+	dl-export) printf -- '-f safetensors -o own.tok %s\n' own.tok - hard ;;
+	dl-import) printf -- '-f safetensors -o own.tok %s\n' own.tok - hard ;;
+	dl-init) printf -- '-o own.tok %s\n' "-c own.tok" "-c -" "-c ./soft" "--tokenizer own.tok" ;;
+	dl-learn) printf -- '-n 1 %s\n' "-d text -o own.tok own.tok" "-d own.tok -o own.tok text" "-d text -o own.tok -" \
+		"-d own.tok --metrics own.tok text" "-r run -i a -d own.tok --metrics own.tok" ;;
+	dl-plot) printf -- '-o own.tok %s\n' own.tok - "text hard" ;;
+	dl-sync) printf -- '-r run --checkpoint run/%s\n' manifest head ;;
+	dl-merge) ;; # the next checkpoint may take the place of the last, or of what it was merged from
+	dl-key) ;;   # writes over nothing that is there
+	*) ! "$1" -h | grep -e ' --output' || complain "an output that overwrites does not know" ;;
+	esac
+}
+spares_inputs() {
+	local options
+	overwrites "$1" >overwrites || return
+	while read -r options; do
+		# shellcheck disable=SC2086 # words on purpose
+		run --separate-stderr in_time "$1" $options <own.tok
+		expect_status 2 && expect_stdout "" && expect_no_temporary && [ "${#stderr_lines[@]}" -eq 1 ] &&
+			expect_stderr_like "is (an|the) input, which (the output|the delta|metrics) would replace$" || return
+	done <overwrites
+	cmp own.tok kept && cmp run/head head && cmp run/manifest manifest
+}
+@test "no program writes over its input, whatever that is called" {
+	dl-init -c tiny -o own.tok
+	cp own.tok kept
+	ln own.tok hard
+	ln -s own.tok soft
+	ln -s own.tok link.1.tok
+	corpus 2000 | tee text trace g >/dev/null
+	printf '%s\n' 'd_model 16' 'layers 1' 'heads 2' 'ff 32' 'context 32' >small.conf
+	dl-init -q -r run -c small.conf
+	dl-sync -q -r run --once || [ $? -eq 4 ]
+	cp run/head run/manifest .
+	each spares_inputs
+}
+
 # OpenBLAS starts threads when it is loaded, which wait for memory for ever under a tight limit of addresses.
 @test "only what computes gradients loads OpenBLAS" {
 	command -v ldd >/dev/null || skip "no ldd"
