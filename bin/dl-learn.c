@@ -158,6 +158,11 @@ static int check_mode(char **words, int n)
 	return 0;
 }
 
+static int check_named(const char *path)
+{
+	return path ? fd_named(path) : 0;
+}
+
 static int check_options(char **words, int n)
 {
 	struct learner_conf *c = &o.learner;
@@ -172,9 +177,9 @@ static int check_options(char **words, int n)
 		return err_set(ERR_USAGE, "how long? give -n STEPS, --for TIME or both");
 	if (!o.shard)
 		return err_set(ERR_USAGE, "train on what? give -d SHARD");
-	if ((c->state && !*c->state) || (o.out && !*o.out) || (c->metrics && !*c->metrics) ||
-		(o.run && !*o.run))
-		return err_set(ERR_USAGE, "the name of a file is empty");
+	if ((rc = check_named(c->state)) < 0 || (rc = check_named(o.out)) < 0 || (rc = check_named(c->metrics)) < 0 ||
+		(rc = check_named(o.run)) < 0)
+		return rc;
 	if (c->save_every > 0 && !c->state && !o.run)
 		return err_set(ERR_USAGE, "option --save-every goes with -s STATE");
 	if (!(c->save_every > 0))

@@ -254,8 +254,11 @@ static int check_options(struct merge *m, char **words, int n)
 			o.partial ? "--partial" : "--finish");
 	if (n < 2)
 		return err_set(ERR_USAGE, "a checkpoint and at least one delta are needed, see -h");
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
+		if ((rc = fd_named(words[i])) < 0)
+			return rc;
 		standard += strcmp(words[i], "-") == 0;
+	}
 	if (standard > 1)
 		return err_set(ERR_USAGE, "standard input can be only one of the files");
 	if (o.output && strcmp(o.output, "-") == 0)

@@ -156,8 +156,8 @@ static int check_words(char **words, int n)
 		return err_set(ERR_USAGE, n ? "one run at a time, not '%s' too" : "which run? give a directory",
 			       n ? words[1] : "");
 	o.run = words[0];
-	if (!*o.run)
-		return err_set(ERR_USAGE, "the name of the run is empty");
+	if (fd_named(o.run) < 0)
+		return ERR_USAGE;
 	if (!o.learners)
 		return err_set(ERR_USAGE, "how many learners? give -m M");
 	if (o.conf && strcmp(o.conf, "-") == 0)

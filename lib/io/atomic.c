@@ -73,8 +73,12 @@ static int check_target(const char *path)
 
 int atomic_target(const char *path, char **out)
 {
-	int rc = follow(path, out);
+	int rc;
 
+	*out = NULL;
+	if ((rc = fd_named(path)) < 0)
+		return rc;
+	rc = follow(path, out);
 	if (rc == 0 && (rc = check_target(*out)) < 0) {
 		free(*out);
 		*out = NULL;

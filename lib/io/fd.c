@@ -106,12 +106,19 @@ static int open_retry(const char *path)
 	return fd;
 }
 
+int fd_named(const char *path)
+{
+	return *path ? 0 : err_set(ERR_USAGE, "the name of a file is empty");
+}
+
 int fd_open_in(const char *path, int *fd)
 {
 	bool standard = strcmp(path, "-") == 0;
-	int f = standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open_retry(path);
-	int rc;
+	int f, rc;
 
+	if ((rc = fd_named(path)) < 0)
+		return rc;
+	f = standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open_retry(path);
 	if (f < 0)
 		return err_sys("%s", fd_name(path));
 	rc = check_kind(f);

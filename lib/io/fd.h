@@ -18,6 +18,8 @@ int fd_standard(void) ERR_MUST;
 /* As many open files as the system allows: for programs with many inputs. */
 void fd_raise_limit(void);
 
+/* Is it a name at all? ERR_USAGE for an empty one: no message could tell which file is meant. */
+int fd_named(const char *path) ERR_MUST;
 /* Opens a file for reading. "-" is standard input. Directories and sockets are refused; a
  * named FIFO that nobody writes to is given up after a few seconds. O_CLOEXEC. Errors carry
  * the path. */

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/fd.h"
+
 #define WALK 8 /* directories open at once while a tree is removed */
 
 static int taken(const char *path)
@@ -70,9 +72,10 @@ static int find_absent(struct newdir *d)
 static int find(struct newdir *d)
 {
 	struct stat st;
+	int rc = fd_named(d->name); /* with the current directory before it, it would be that one */
 
-	if (!*d->name) /* with the current directory before it, it would be that one */
-		return err_set(ERR_IO, "'': not the name of a directory");
+	if (rc < 0)
+		return rc;
 	if (stat(d->name, &st) == 0)
 		return find_present(d, &st);
 	if (errno != ENOENT)

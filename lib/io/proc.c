@@ -15,6 +15,8 @@
 #include <sys/prctl.h>
 #endif
 
+#include "io/fd.h"
+
 #define POLL_NS 10000000L /* between looks at a child that is asked to end */
 
 extern char **environ;
@@ -73,8 +75,10 @@ static int find_on_path(char **path, const char *name)
 
 int proc_find(char **path, const char *name)
 {
-	int rc;
+	int rc = fd_named(name);
 
+	if (rc < 0)
+		return rc;
 	if (strchr(name, '/')) {
 		*path = strdup(name);
 		return *path ? 0 : err_nomem();

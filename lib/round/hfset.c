@@ -20,10 +20,14 @@
 
 int hfset_join(char **out, const char *dir, const char *name)
 {
-	if (asprintf(out, "%s/%s", dir, name) >= 0)
-		return 0;
+	int rc = fd_named(dir);
+
 	*out = NULL;
-	return err_nomem();
+	if (rc == 0 && asprintf(out, "%s/%s", dir, name) < 0) {
+		*out = NULL;
+		rc = err_nomem();
+	}
+	return rc;
 }
 
 int hfset_slurp(const char *dir, const char *name, size_t limit, struct buf *out)

@@ -10,12 +10,16 @@
 #include <unistd.h>
 
 #include "base/num.h"
+#include "io/fd.h"
 #include "round/fragment.h"
 
 int rundir_enter(const char *run)
 {
 	struct stat st;
+	int rc = fd_named(run);
 
+	if (rc < 0)
+		return rc;
 	if (chdir(run) < 0)
 		return err_sys("%s", run);
 	if (lstat(RUNDIR_MANIFEST, &st) == 0)
@@ -38,7 +42,10 @@ int rundir_there(void)
 int rundir_absolute(const char *path, char **out)
 {
 	char here[PATH_MAX];
+	int rc = fd_named(path); /* with the current directory before it, it would be that one */
 
+	if (rc < 0)
+		return rc;
 	if (path[0] == '/' || strcmp(path, "-") == 0) {
 		*out = strdup(path);
 		return *out ? 0 : err_nomem();

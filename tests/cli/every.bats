@@ -258,6 +258,52 @@ spares_inputs() {
 	each spares_inputs
 }
 
+# unnamed PROGRAM: each of its ways to take the name of a file, which is empty here.
+unnamed() {
+	case $1 in
+	dl-chaos) printf '%s\n' "inject -o E -- sleep 5" "inject -- E" "inject --list E" "inject --plan E -- sleep 5" \
+		"sim --like E" "sim --for 10s --trace E" "play E g text" ;;
+	dl-data) printf '%s\n' E "-d E" "-o x E" "--ids --tokenizer E text" ;;
+	dl-eval) printf '%s\n' "-d E g" "-d text.tok E" "--sample 1 E" ;;
+	dl-export) printf -- '-f %s\n' "safetensors -o x E" "safetensors -o E g" "gguf -o E g" "hf -o E g" \
+		"hf -o x --tokenizer E g" "gguf -o x --tokenizer E g" ;;
+	dl-import) printf -- '-f %s\n' "hf E" "safetensors E" "safetensors -o E st" ;;
+	dl-init) printf '%s\n' "-o E" "-c E" "-r E" "-r x E" "--tokenizer E" "-k E -o x" ;;
+	dl-key) printf '%s\n' "show E" "trust E" "list -r E" "admit -r E own.pub" ;;
+	dl-learn) printf -- '-n 1 %s\n' "-d E g" "-d text.tok E" "-d text.tok -o E g" "-d text.tok -s E g" \
+		"-d text.tok --metrics E g" "-r E -i a -d text.tok" "-r run -i a -d E" ;;
+	dl-merge) printf '%s\n' "E text" "g E" "-o E g text" "-s E g text" ;;
+	dl-plot) printf '%s\n' E "-o E table" "table E" ;;
+	dl-run) printf -- '-m 1 %s\n' E "--corpus E x" "-c E x" "-k E x" ;;
+	dl-show) printf '%s\n' E "--why E" "--tape E" "--ledger E" "--diff E g" "--diff g E" "-T E g" ;;
+	dl-sync) printf '%s\n' "-r E" "-r run --checkpoint E" ;;
+	dl-top) echo E ;;
+	*) complain "a program that unnamed does not know" ;;
+	esac
+}
+tells_nameless() {
+	local words i
+	unnamed "$1" >unnamed || return
+	while read -r -a words; do
+		for i in "${!words[@]}"; do
+			[ "${words[i]}" != E ] || words[i]=
+		done
+		run --separate-stderr in_time "$1" "${words[@]}" </dev/null
+		expect_status 2 && expect_stdout "" && expect_stderr_line "^$1: (.*: )?the name of a file is empty$" &&
+			[[ $stderr != *": :"* ]] || complain "with ${words[*]@Q}" || return
+	done <unnamed
+	expect_no_file x
+}
+@test "an empty name of a file is told as such" {
+	dl-init -c tiny -o g
+	corpus 2000 | tee text trace | dl-data -o text
+	dl-key show >own.pub
+	dl-export -f safetensors -o st g
+	printf 'tokens\tloss\n1\t2\n2\t1\n' >table
+	dl-init -q -r run -c tiny
+	each tells_nameless
+}
+
 # OpenBLAS starts threads when it is loaded, which wait for memory for ever under a tight limit of addresses.
 @test "only what computes gradients loads OpenBLAS" {
 	command -v ldd >/dev/null || skip "no ldd"

@@ -140,12 +140,16 @@ static void refused(const char *path, const char *why)
 
 static void test_refused_targets(void)
 {
+	struct atomic a;
+
 	CHECK(mkfifo("fifo", 0600) == 0);
 	refused("/dev/null", "/dev/null: not a regular file");
 	refused("fifo", "fifo: not a regular file");
 	refused(".", ".: not a regular file");
 	refused("d/", "d/: not the name of a file");
-	refused("", ": not the name of a file");
+	CHECK(atomic_open(&a, "", 0666) == ERR_USAGE);
+	CHECK_STR(err_text(), "the name of a file is empty");
+	atomic_abort(&a);
 	refused("absent/f", "absent/f: No such file or directory");
 	CHECK(symlink("round", "round") == 0);
 	refused("round", "round: Too many levels of symbolic links");

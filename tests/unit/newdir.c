@@ -55,8 +55,8 @@ static void test_nothing(void)
 	CHECK(newdir_open(&d, "no/such") == ERR_IO);
 	CHECK_SAYS("no/such");
 	newdir_abort(&d);
-	CHECK(newdir_open(&d, "") == ERR_IO);
-	CHECK_SAYS("'': not the name of a directory");
+	CHECK(newdir_open(&d, "") == ERR_USAGE);
+	CHECK_SAYS("the name of a file is empty");
 	newdir_abort(&d);
 	expect_empty();
 }
