@@ -111,6 +111,20 @@ int fd_named(const char *path)
 	return *path ? 0 : err_set(ERR_USAGE, "the name of a file is empty");
 }
 
+/* Standard input within a file, as after `read` of a shell: *fd becomes a copy of the rest. */
+static int copy_rest(int *fd)
+{
+	uint64_t size;
+	int given = *fd, rc;
+
+	if (!fd_regular(given, &size) || lseek(given, 0, SEEK_CUR) <= 0)
+		return 0;
+	rc = fd_spool(given, fd);
+	if (rc == 0)
+		close(given);
+	return rc;
+}
+
 int fd_open_in(const char *path, int *fd)
 {
 	bool standard = strcmp(path, "-") == 0;
@@ -124,6 +138,8 @@ int fd_open_in(const char *path, int *fd)
 	rc = check_kind(f);
 	if (rc == 0 && !standard && fcntl(f, F_SETFL, fcntl(f, F_GETFL) & ~O_NONBLOCK) < 0)
 		rc = err_sys("fcntl");
+	if (rc == 0 && standard)
+		rc = copy_rest(&f);
 	if (rc < 0) {
 		close(f);
 		return err_at(rc, "%s", fd_name(path));

@@ -20,9 +20,10 @@ void fd_raise_limit(void);
 
 /* Is it a name at all? ERR_USAGE for an empty one: no message could tell which file is meant. */
 int fd_named(const char *path) ERR_MUST;
-/* Opens a file for reading. "-" is standard input. Directories and sockets are refused; a
- * named FIFO that nobody writes to is given up after a few seconds. O_CLOEXEC. Errors carry
- * the path. */
+/* Opens a file for reading. "-" is standard input, from where it is: when that is within a file,
+ * what is left of it is copied, so that whoever reads at random finds its beginning at 0.
+ * Directories and sockets are refused; a named FIFO that nobody writes to is given up after a few
+ * seconds. O_CLOEXEC. Errors carry the path. */
 int fd_open_in(const char *path, int *fd) ERR_MUST;
 /* "standard input" for "-", else the path itself: for messages. */
 const char *fd_name(const char *path);

@@ -304,6 +304,56 @@ tells_nameless() {
 	each tells_nameless
 }
 
+# from_within FILE PROGRAM...: it reads FILE as standard input, behind a line of another.
+from_within() {
+	local file=$1
+	shift
+	{ echo precious && cat "$file"; } >app
+	run -0 --separate-stderr in_time sh -c 'read -r first && [ "$first" = precious ] && exec "$@" >out' sh "$@" <app
+	expect_no_stderr
+}
+@test "standard input within a file is read from where it is, by whoever reads it" {
+	local a
+	printf '%s\n' 'd_model 16' 'layers 1' 'heads 2' 'ff 32' 'context 32' 'batch 4' >small.conf
+	corpus 5000 >text
+	dl-data -o text text
+	dl-init -c small.conf -o g
+	dl-learn -q -n 2 -i a -d text.tok -o delta g
+	dl-merge -o merged g delta
+	dl-export -f safetensors -o st g
+	printf 'tokens\tloss\n1\t2\n2\t1\n' >table
+	from_within g dl-merge - delta
+	expect_same out merged
+	from_within delta dl-merge g -
+	expect_same out merged
+	from_within g dl-learn -q -n 2 -i a -d text.tok
+	expect_same out delta
+	from_within text.tok dl-learn -q -n 2 -i a -d - g
+	expect_same out delta
+	from_within text.tok dl-data -d
+	expect_same out text
+	from_within text dl-data
+	expect_same out text.tok
+	from_within small.conf dl-init -c -
+	expect_same out g
+	from_within st dl-import -f safetensors -
+	expect_same out g
+	from_within g dl-export -f safetensors -o -
+	expect_same out st
+	from_within table dl-plot --script -
+	dl-eval -d text.tok g >loss
+	from_within text.tok dl-eval -d - g
+	expect_same out loss
+	from_within g dl-eval -d text.tok
+	expect_same out loss
+	from_within g dl-show --json
+	from_within g dl-init -q -r run -
+	for a in trust show; do
+		dl-key show >own.pub
+		from_within own.pub dl-key $a -
+	done
+}
+
 # OpenBLAS starts threads when it is loaded, which wait for memory for ever under a tight limit of addresses.
 @test "only what computes gradients loads OpenBLAS" {
 	command -v ldd >/dev/null || skip "no ldd"
