@@ -615,9 +615,9 @@ static void warn_quorum(const struct manifest *m)
 
 	say_escape(shown, sizeof shown, o.run);
 	if (m->quorum > o.learners)
-		say_warn(&say, "%s: a merge needs the answers of %u learners (-K), and %" PRIu64 " start here (-m): nothing "
-			"is merged until more join; give -m %u, or make a run with -K %" PRIu64, shown, m->quorum,
-			o.learners, m->quorum, o.learners);
+		say_warn(&say, "%s: a merge needs the answers of %u learners (-K), and %" PRIu64 " start here (-m): "
+			"nothing is merged until more join; give -m %u, or make a run with -K %" PRIu64, shown,
+			m->quorum, o.learners, m->quorum, o.learners);
 }
 
 static int run(struct work *w)

@@ -47,8 +47,8 @@ static int check_length(const struct inject_options *o)
 {
 	if (o->most / o->faults.mtbf <= FAULTS_MOST)
 		return 0;
-	return err_set(ERR_USAGE, "a plan of about %.3g faults, more than %.3g: give a shorter --for, or a longer --mtbf",
-		o->most / o->faults.mtbf, FAULTS_MOST);
+	return err_set(ERR_USAGE, "a plan of about %.3g faults, more than %.3g: give a shorter --for, or a "
+		"longer --mtbf", o->most / o->faults.mtbf, FAULTS_MOST);
 }
 
 static int draw_plan(struct job *w)

@@ -5,6 +5,10 @@
 
 #include "io/fd.h"
 
+/* What is there under these names, to be compared with others. */
+#define STANDARD_INPUT "/proc/self/fd/0"
+#define STANDARD_OUTPUT "/proc/self/fd/1"
+
 static bool is_standard(const char *path)
 {
 	return !path || strcmp(path, "-") == 0;
@@ -17,9 +21,9 @@ const char *output_name(const char *path)
 
 int output_apart(const char *path, const char *what, const char *other, const char *is)
 {
-	const char *to = is_standard(path) ? "/dev/stdout" : path;
+	const char *to = is_standard(path) ? STANDARD_OUTPUT : path;
 
-	if (!other || !atomic_same(to, strcmp(other, "-") == 0 ? "/dev/stdin" : other))
+	if (!other || !atomic_same(to, strcmp(other, "-") == 0 ? STANDARD_INPUT : other))
 		return 0;
 	return err_set(ERR_USAGE, "%s: is %s, which %s would replace", output_name(path), is, what);
 }
