@@ -8,7 +8,8 @@
  *
  * A learner's lane has a bar while it trains, another over it while it has stopped, one while its process is dead,
  * and nothing when it is not there; marks are its answers, adoptions (of a trace only) and answers that came too
- * late (of a tape only). The syncer's has its merges, and, of a tape, a bar for each of its epochs.
+ * late (of a tape only). The syncer's has its merges, and, of a tape, a bar for each of its epochs; between these
+ * a learner has a bar only where the later one shows that it went on.
  */
 #ifndef GANTT_H
 #define GANTT_H

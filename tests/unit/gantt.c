@@ -91,10 +91,91 @@ static void a_tape(void)
 	run_dir_end(&d);
 }
 
+/* The next epoch: the file goes on behind the lines of the one before. */
+static void next_epoch(struct run_dir *d, uint64_t epoch, const char *wall)
+{
+	uint64_t lines = tape_lines(d->tape);
+	char after[24], number[24], hash[65] = "";
+	digest last;
+
+	tape_last(d->tape, &last);
+	for (size_t i = 0; i < sizeof last.b; i++)
+		snprintf(hash + 2 * i, 3, "%02x", last.b[i]);
+	tape_close(d->tape);
+	CHECK(tape_open(&d->tape, d->manifest.meta.run, epoch, lines, &last) == 0);
+	snprintf(after, sizeof after, "%u", (unsigned)lines);
+	snprintf(number, sizeof number, "%u", (unsigned)epoch);
+	LINE(d, 0, "epoch", "epoch", number, "after", after, "hash", hash, "at", wall);
+}
+
+/* ann goes on through the pause, bob is killed in it and comes back, cid leaves in it, dan is never heard of again,
+ * eve too, though an answer of hers from before lies there. */
+static void a_pause_of_the_syncer(void)
+{
+	struct gantt g = { .from = -HUGE_VAL, .until = HUGE_VAL };
+	struct tape_reader *r;
+	struct run_dir d;
+
+	run_dir_begin(&d);
+	run_dir_tape(&d, (const char *const[]){ "ann", "bob", "cid", "dan", "eve", NULL });
+	LINE(&d, 2, "call", "round", "1");
+	LINE(&d, 3, "answer", "round", "1", "learner", "ann", "incarnation", "1");
+	LINE(&d, 10, "call", "round", "2");
+	next_epoch(&d, 2, "100");
+	LINE(&d, 1, "gone", "learner", "cid");
+	LINE(&d, 2, "answer", "round", "2", "learner", "eve", "incarnation", "1");
+	LINE(&d, 3, "back", "learner", "bob", "incarnation", "2");
+	LINE(&d, 5, "call", "round", "3");
+	LINE(&d, 6, "answer", "round", "3", "learner", "ann", "incarnation", "1");
+	LINE(&d, 9, "end");
+	CHECK(tape_read_open(&r, d.manifest.meta.run, 2) == 0);
+	CHECK(gantt_tape(&g, r) == 0);
+	tape_read_close(r);
+	CHECK(g.bars[GANTT_SYNCS].n == 2 && bar_is(&g, GANTT_SYNCS, 1, 0, 100, 109));
+	CHECK(g.bars[GANTT_TRAINS].n == 6 && g.bars[GANTT_DEAD].n == 0);
+	CHECK(bar_is(&g, GANTT_TRAINS, 0, 3, 1, 10)); /* cid */
+	CHECK(bar_is(&g, GANTT_TRAINS, 1, 2, 1, 10)); /* bob */
+	CHECK(bar_is(&g, GANTT_TRAINS, 2, 4, 1, 10) && bar_is(&g, GANTT_TRAINS, 3, 5, 1, 10));
+	CHECK(bar_is(&g, GANTT_TRAINS, 4, 1, 1, 109)); /* ann */
+	CHECK(bar_is(&g, GANTT_TRAINS, 5, 2, 103, 109));
+	gantt_release(&g);
+	run_dir_end(&d);
+}
+
+/* dl-sync --once, each minute: epochs of an instant. Whoever answers is there all the time. */
+static void passes_of_a_syncer(void)
+{
+	struct gantt g = { .from = -HUGE_VAL, .until = HUGE_VAL };
+	char wall[24], round[24];
+	struct tape_reader *r;
+	struct run_dir d;
+
+	run_dir_begin(&d);
+	run_dir_tape(&d, (const char *const[]){ "ann", "bob", NULL });
+	LINE(&d, 1, "call", "round", "1");
+	for (unsigned i = 2; i <= 4; i++) {
+		snprintf(wall, sizeof wall, "%u", 60 * (i - 1));
+		snprintf(round, sizeof round, "%u", i - 1);
+		next_epoch(&d, i, wall);
+		LINE(&d, 0, "answer", "round", round, "learner", "ann", "incarnation", "1");
+		snprintf(round, sizeof round, "%u", i);
+		LINE(&d, 0, "call", "round", round);
+	}
+	CHECK(tape_read_open(&r, d.manifest.meta.run, 4) == 0);
+	CHECK(gantt_tape(&g, r) == 0);
+	tape_read_close(r);
+	CHECK(g.bars[GANTT_TRAINS].n == 1);
+	CHECK(bar_is(&g, GANTT_TRAINS, 0, 1, 1, 120)); /* to its last call that was answered */
+	gantt_release(&g);
+	run_dir_end(&d);
+}
+
 int main(void)
 {
 	a_trace();
 	nothing_in_it();
 	a_tape();
+	a_pause_of_the_syncer();
+	passes_of_a_syncer();
 	return unit_done("gantt");
 }
