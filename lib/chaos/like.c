@@ -192,7 +192,7 @@ static void measure(struct like_reading *r, double began)
 
 		v->trained += k->tokens;
 		alive += fmin(k->alive, k->tokens / fmax(r->step_tokens, 1) * k->step);
-		allotted += fmin(k->left, r->now) - k->joined;
+		allotted += fmin(k->left, r->now) - k->joined - r->sight[i].absent;
 		v->failures += (double)k->failures;
 	}
 	v->seconds = r->now - began;

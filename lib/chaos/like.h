@@ -5,7 +5,9 @@
  *
  * A learner is one slice of one chip. Times are the syncer's, and so are signs of life: a learner that was
  * killed is missed from half an answer interval behind its last answer, or from when the tape says that it fell
- * silent, until it is heard of anew. Speeds are those that it had beside the others, on the machines there were.
+ * silent, until it is heard of anew. Time in which no syncer was at work is left out, and so is what became of
+ * learners in it; who left on purpose has not failed. Speeds are those that it had beside the others, on the
+ * machines there were.
  */
 #ifndef LIKE_H
 #define LIKE_H

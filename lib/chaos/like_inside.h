@@ -15,6 +15,9 @@ struct like_sight {
 	double trained, seconds;  /* between answers */
 	double answers;           /* intervals between them */
 	double lost;              /* silent since; negative: not */
+	double heard;             /* in this epoch, last by the tape; negative: not yet */
+	bool left;                /* on purpose */
+	double absent;            /* seconds that it had left for, before it came back */
 	double from;              /* alive since; negative: it is not */
 	double window_seconds, window_tokens; /* about H steps */
 	double samples, sum, squares; /* of step times in windows */
@@ -30,7 +33,7 @@ struct like_reading {
 	double *given;            /* (learners, P) tokens of the last answer */
 	double *called;           /* (P) */
 	uint64_t *round;          /* (P) */
-	double *step;             /* (P) when it was merged last; negative: not yet */
+	double *step;             /* (P) when it was merged last in this epoch; negative: not yet */
 	struct like_change *change;
 	size_t changes, room;
 	double base, now;         /* where the epoch began; the last line */

@@ -51,7 +51,7 @@ static int add_learner(struct like_reading *r, const char *name)
 	memset(r->given + (n - 1) * P, 0, P * sizeof *r->given);
 	r->l->learner[n - 1] = (struct like_learner){ .joined = r->now, .left = HUGE_VAL };
 	snprintf(r->l->learner[n - 1].name, sizeof r->l->learner->name, "%s", name);
-	r->sight[n - 1] = (struct like_sight){ .last = -1, .lost = -1, .from = r->now };
+	r->sight[n - 1] = (struct like_sight){ .last = -1, .lost = -1, .heard = r->now, .from = r->now };
 	r->l->learners++;
 	return change(r, r->now, 1);
 }
@@ -87,30 +87,41 @@ static double died(const struct like_reading *r, int i)
 
 	if (s->lost >= 0)
 		return s->lost;
-	return fmin(s->last >= 0 ? s->last + gap / 2 : s->from, r->now);
+	return fmin(s->last >= 0 ? s->last + gap / 2 : fmax(s->from, s->heard), r->now);
 }
 
-static int take_back(struct like_reading *r, const struct tape_line *t)
+static int take_failure(struct like_reading *r, int i)
 {
-	int i = find(r, tape_text(t, "learner"));
-	struct like_sight *s = i < 0 ? NULL : &r->sight[i];
-	double at, away;
-	int rc;
+	double at = died(r, i), away = r->now - at;
 
-	if (!s)
-		return 0;
-	r->l->learner[i].left = HUGE_VAL;
-	at = died(r, i);
-	away = r->now - at;
-	if ((rc = like_read_ends(r, (unsigned)i, at)) < 0)
-		return rc;
 	r->l->learner[i].failures++;
 	r->l->learner[i].away += away;
 	r->away++;
 	r->away_sum += away;
 	r->away_squares += away * away;
+	return like_read_ends(r, (unsigned)i, at);
+}
+
+/* A failure, unless it had left on purpose, or went away while no syncer was at work: that tells nothing about
+ * learners, and may have been a stop of the whole run. Its life then counts as one. */
+static int take_back(struct like_reading *r, const struct tape_line *t)
+{
+	int i = find(r, tape_text(t, "learner")), rc = 0;
+	struct like_sight *s = i < 0 ? NULL : &r->sight[i];
+
+	if (!s)
+		return 0;
+	if (s->left)
+		s->absent += r->now - r->l->learner[i].left;
+	else if (s->from < 0 || s->heard >= 0)
+		rc = take_failure(r, i);
+	r->l->learner[i].left = HUGE_VAL;
 	s->incarnation = tape_u64(t, "incarnation");
+	s->left = false;
 	s->last = s->lost = -1;
+	s->heard = r->now;
+	if (rc < 0 || s->from >= 0)
+		return rc;
 	s->from = r->now;
 	return change(r, r->now, 1);
 }
@@ -132,6 +143,7 @@ static int take_gone(struct like_reading *r, const struct tape_line *t)
 	if (i < 0)
 		return 0;
 	r->l->learner[i].left = r->now;
+	r->sight[i].left = true;
 	return like_read_ends(r, (unsigned)i, r->now);
 }
 
@@ -176,7 +188,7 @@ static void sample(struct like_reading *r, struct like_sight *s, double seconds,
 	s->window_seconds = s->window_tokens = 0;
 }
 
-/* From one answer to the next it has trained, and done nothing else. */
+/* From one answer to the next of an epoch it has trained, and done nothing else. */
 static void between_answers(struct like_reading *r, int i, double trained)
 {
 	struct like_sight *s = &r->sight[i];
@@ -206,9 +218,12 @@ static int take_answer(struct like_reading *r, const struct tape_line *t)
 	if (steps >= 1 && tokens > 0)
 		r->step_tokens = fmax(r->step_tokens, tokens / steps);
 	r->given[(size_t)i * r->m->fragments + f] = tokens;
-	between_answers(r, i, trained);
 	r->l->learner[i].tokens = fmax(r->l->learner[i].tokens, trained);
 	r->sent++;
+	if (r->called[f] < r->base) /* it may have lain there since before this epoch */
+		return 0;
+	r->sight[i].heard = r->now;
+	between_answers(r, i, trained);
 	if (r->round[f] == tape_u64(t, "round")) {
 		r->replies++;
 		r->reply += r->now - r->called[f];
@@ -257,6 +272,17 @@ static int take_finish(struct like_reading *r, const struct tape_line *t)
 
 /* ---- all of it ---- */
 
+/* Its clock begins anew. The time between two is not there; what learners trained in it is no measure of speed. */
+static void begin_epoch(struct like_reading *r, uint64_t epoch)
+{
+	r->base = r->now;
+	r->epoch = epoch;
+	for (unsigned i = 0; i < r->l->learners; i++)
+		r->sight[i].heard = r->sight[i].last = -1;
+	for (unsigned f = 0; f < r->m->fragments; f++)
+		r->step[f] = -1;
+}
+
 static int take_line(struct like_reading *r, const struct tape_line *t)
 {
 	static const struct {
@@ -268,10 +294,8 @@ static int take_line(struct like_reading *r, const struct tape_line *t)
 		{ "finish", take_finish },
 	};
 
-	if (t->epoch != r->epoch) { /* its clock begins anew */
-		r->base = r->now;
-		r->epoch = t->epoch;
-	}
+	if (t->epoch != r->epoch)
+		begin_epoch(r, t->epoch);
 	r->now = fmax(r->now, r->base + t->seconds);
 	if (strcmp(t->kind, "merge") != 0 && strcmp(t->kind, "publish") != 0 && strcmp(t->kind, "refuse") != 0)
 		r->merging = -1;

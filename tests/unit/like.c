@@ -19,6 +19,9 @@ struct scribe {
 	struct manifest *m;
 	unsigned incarnation[LEARNERS];
 	double trained[LEARNERS];
+	uint64_t epoch;
+	double stop;   /* at this time the whole run is stopped, all at once, and goes on later; 0: never */
+	double origin; /* of the epoch's clock */
 };
 
 static void put_learner(struct scribe *s, const char *key, unsigned i)
@@ -53,7 +56,7 @@ static void put_answers(struct scribe *s, const struct trace_event *e)
 
 static void put_round(struct scribe *s, const struct trace_event *e, const char *kind)
 {
-	tape_begin(s->tape, e->at, kind);
+	tape_begin(s->tape, e->at - s->origin, kind);
 	tape_put_u64(s->tape, "round", e->round);
 	put_fragment(s, e->fragment);
 }
@@ -63,7 +66,7 @@ static void write_line(struct scribe *s, const struct trace_event *e)
 	switch (e->kind) {
 	case TRACE_JOIN:
 	case TRACE_BACK:
-		tape_begin(s->tape, e->at, e->kind == TRACE_JOIN ? "join" : "back");
+		tape_begin(s->tape, e->at - s->origin, e->kind == TRACE_JOIN ? "join" : "back");
 		put_learner(s, "learner", e->learner);
 		tape_put_u64(s->tape, "incarnation", ++s->incarnation[e->learner]);
 		break;
@@ -92,6 +95,40 @@ static void write_line(struct scribe *s, const struct trace_event *e)
 	CHECK(tape_end(s->tape, false) == 0);
 }
 
+static void begin_epoch(struct scribe *s, const digest *last, uint64_t after)
+{
+	CHECK(tape_open(&s->tape, RUN, ++s->epoch, after, last) == 0);
+	tape_begin(s->tape, 0, "epoch");
+	tape_put_u64(s->tape, "epoch", s->epoch);
+	tape_put_u64(s->tape, "after", after);
+	tape_put_id(s->tape, "hash", last);
+	CHECK(tape_end(s->tape, false) == 0);
+}
+
+/* Killed and begun again: the first syncer is gone before anybody is missed. */
+static void stop_and_go_on(struct scribe *s)
+{
+	uint64_t after = tape_lines(s->tape);
+	digest last;
+
+	tape_last(s->tape, &last);
+	tape_close(s->tape);
+	begin_epoch(s, &last, after);
+	s->origin = s->stop;
+	s->stop = 0;
+	for (unsigned i = 0; i < LEARNERS; i++) {
+		if (i % 2) { /* this one could still say that it left */
+			tape_begin(s->tape, 0, "gone");
+			put_learner(s, "learner", i);
+			CHECK(tape_end(s->tape, false) == 0);
+		}
+		tape_begin(s->tape, 1, "back");
+		put_learner(s, "learner", i);
+		tape_put_u64(s->tape, "incarnation", ++s->incarnation[i]);
+		CHECK(tape_end(s->tape, false) == 0);
+	}
+}
+
 static void write_tape(struct scribe *s, const struct sim_conf *c, struct sim_result *r)
 {
 	struct trace_writer *w = NULL;
@@ -107,26 +144,24 @@ static void write_tape(struct scribe *s, const struct sim_conf *c, struct sim_re
 	trace_discard(w);
 	CHECK(lseek(fd, 0, SEEK_SET) == 0);
 	tape_start(&start, RUN);
-	CHECK(tape_open(&s->tape, RUN, 1, 0, &start) == 0);
-	tape_begin(s->tape, 0, "epoch");
-	tape_put_u64(s->tape, "epoch", 1);
-	tape_put_u64(s->tape, "after", 0);
-	tape_put_id(s->tape, "hash", &start);
-	CHECK(tape_end(s->tape, false) == 0);
+	begin_epoch(s, &start, 0);
 	CHECK(trace_open(&t, fd) == 0);
-	while (trace_next(t, &e) > 0)
+	while (trace_next(t, &e) > 0) {
+		if (s->stop > 0 && e.at > s->stop)
+			stop_and_go_on(s);
 		write_line(s, &e);
+	}
 	trace_close(t);
 	tape_close(s->tape);
 	close(fd);
 }
 
-static int fit(struct like *l, const struct manifest *m)
+static int fit(struct like *l, const struct manifest *m, uint64_t epochs)
 {
 	struct tape_reader *t;
 	int rc;
 
-	CHECK(tape_read_open(&t, RUN, 1) == 0);
+	CHECK(tape_read_open(&t, RUN, epochs) == 0);
 	rc = like_read(l, m, t);
 	tape_read_close(t);
 	return rc;
@@ -150,10 +185,16 @@ static void begin(struct manifest *m, struct sim_conf *c)
 	CHECK(chdir(home) == 0);
 }
 
-static void end(struct like *l)
+static void end(struct like *l, uint64_t epochs)
 {
+	char path[32];
+
 	like_release(l);
-	CHECK(unlink("syncer/tape.1") == 0 && rmdir("syncer") == 0);
+	for (; epochs; epochs--) {
+		snprintf(path, sizeof path, "syncer/tape.%u", (unsigned)epochs);
+		CHECK(unlink(path) == 0);
+	}
+	CHECK(rmdir("syncer") == 0);
 }
 
 /* ---- tests ---- */
@@ -175,7 +216,7 @@ static void speeds_failures_and_rounds_come_back(void)
 	c.repair_low = 2;
 	c.repair_high = 6;
 	write_tape(&s, &c, &r);
-	CHECK(fit(&l, &m) == 0);
+	CHECK(fit(&l, &m, s.epoch) == 0);
 	CHECK(l.learners == LEARNERS && l.conf.learners == LEARNERS && l.conf.chips == LEARNERS && !l.conf.joins);
 	CHECK_NEAR(l.conf.step, 0.5, 0.02);
 	for (unsigned i = 0; i < LEARNERS; i++)
@@ -196,7 +237,7 @@ static void speeds_failures_and_rounds_come_back(void)
 	CHECK(like_without(&l, "learner-3") == ERR_USAGE);
 	CHECK(like_without(&l, "learner-0,learner-1,learner-2") == ERR_USAGE);
 	buf_release(&text);
-	end(&l);
+	end(&l, s.epoch);
 }
 
 static void who_came_late_joins(void)
@@ -213,12 +254,34 @@ static void who_came_late_joins(void)
 	c.mtbi = HUGE_VAL;
 	CHECK(sim_conf_join(&c, "1@2000") == 0);
 	write_tape(&s, &c, &r);
-	CHECK(fit(&l, &m) == 0);
+	CHECK(fit(&l, &m, s.epoch) == 0);
 	CHECK(l.conf.learners == 3 && l.conf.joins == 1 && l.conf.mtbi == HUGE_VAL);
 	CHECK_NEAR(l.conf.join[0].from, 2000, 0.001);
 	CHECK(l.measured.failures == 0);
 	CHECK_NEAR(l.measured.goodput, 1, 0.02);
-	end(&l);
+	end(&l, s.epoch);
+}
+
+static void a_stop_of_the_run_is_no_failure_of_its_learners(void)
+{
+	struct manifest m = { .fragments = 0 };
+	struct scribe s = { .m = &m, .stop = 2000 };
+	struct sim_result r;
+	struct sim_conf c;
+	struct like l;
+
+	begin(&m, &c);
+	c.mtbi = HUGE_VAL;
+	write_tape(&s, &c, &r);
+	CHECK(s.epoch == 2 && fit(&l, &m, s.epoch) == 0);
+	CHECK(l.conf.learners == LEARNERS && !l.conf.joins);
+	CHECK(l.measured.failures == 0 && l.conf.mtbi == HUGE_VAL);
+	for (unsigned i = 0; i < LEARNERS; i++)
+		CHECK(l.learner[i].failures == 0 && l.learner[i].away == 0);
+	CHECK_NEAR(l.conf.step, 0.5, 0.02);
+	CHECK_NEAR(l.measured.goodput, 1, 0.02);
+	CHECK_NEAR(l.measured.interval, r.interval, 0.02);
+	end(&l, s.epoch);
 }
 
 static void a_tape_that_tells_too_little_is_refused(void)
@@ -232,9 +295,9 @@ static void a_tape_that_tells_too_little_is_refused(void)
 	begin(&m, &c);
 	c.length = 0.4; /* no step is done */
 	write_tape(&s, &c, &r);
-	CHECK(fit(&l, &m) == ERR_DATA);
+	CHECK(fit(&l, &m, s.epoch) == ERR_DATA);
 	CHECK_SAYS("nothing to fit");
-	end(&l);
+	end(&l, s.epoch);
 }
 
 int main(void)
@@ -242,6 +305,7 @@ int main(void)
 	CHECK(mkdtemp(home) != NULL);
 	speeds_failures_and_rounds_come_back();
 	who_came_late_joins();
+	a_stop_of_the_run_is_no_failure_of_its_learners();
 	a_tape_that_tells_too_little_is_refused();
 	CHECK(chdir("/") == 0 && rmdir(home) == 0);
 	return unit_done("like");
