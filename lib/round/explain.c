@@ -110,7 +110,7 @@ static bool worth_telling(const struct view *v, const struct view_call *c, size_
 
 static int put_reason(struct buf *out, const struct view *v, const struct view_call *c, size_t possible)
 {
-	char base[RUNDIR_PATH];
+	char base[RUNDIR_PATH], time[32];
 	unsigned k = v->manifest.quorum;
 
 	if (v->syncer != VIEW_ALIVE)
@@ -122,6 +122,9 @@ static int put_reason(struct buf *out, const struct view *v, const struct view_c
 			       "all have answered\n", v->head.times.window);
 	if (c->answers >= k)
 		return buf_str(out, "  it has its quorum: the merge is under way\n");
+	if (possible < k && v->head.phase == PHASE_CLOSING)
+		return buf_fmt(out, "  it can't have its quorum, and needs none: the run is at its end, and what is there "
+			       "is merged when it has waited for a lease, %s\n", explain_seconds(time, v->manifest.lease));
 	if (possible < k)
 		return buf_fmt(out, "  it can't have its quorum: %zu of the %u learners it needs are alive\n",
 			       possible, k);
@@ -219,7 +222,8 @@ static size_t of_dl_run(const struct view *v)
 
 static int put_remedy(struct buf *out, const struct view *v, const char *run, bool few)
 {
-	bool no_syncer = v->syncer != VIEW_ALIVE, no_learner = few || view_alive(v) == 0;
+	bool no_syncer = v->syncer != VIEW_ALIVE;
+	bool no_learner = (few && v->head.phase == PHASE_RUNNING) || view_alive(v) == 0;
 	size_t n;
 	int rc = 0;
 
@@ -237,6 +241,9 @@ static int put_remedy(struct buf *out, const struct view *v, const char *run, bo
 		rc = put_command(out, "dl-sync", run, "");
 	if (rc == 0 && no_learner)
 		rc = put_start_learner(out, v, run);
+	if (rc == 0 && few && !no_syncer && v->head.phase == PHASE_RUNNING && v->manifest.target_steps)
+		rc = buf_str(out, "or wait for the end of the run: when all that are there have trained up to the target, "
+			"what is there is merged, quorum or not\n");
 	return rc;
 }
 

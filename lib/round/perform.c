@@ -302,6 +302,16 @@ static int merge_decided(struct syncer *s, struct call *c)
 	return rc;
 }
 
+/* At the end of the run what is there is merged: better that than to lose what its learners have trained. */
+static void tell_few(struct syncer *s, const struct commit *m)
+{
+	if (s->told_few || m->answers >= s->c.manifest->quorum)
+		return;
+	s->told_few = true;
+	say_warn(s->c.say, "round %" PRIu64 ": the run is at its end: merged what is there, %zu of the %u answers of a "
+		"quorum", m->round, m->answers, s->c.manifest->quorum);
+}
+
 /* 1: published; 0: its round goes on, or the decision is there and is carried out later. */
 static int merge_new(struct syncer *s, struct call *c)
 {
@@ -321,6 +331,7 @@ static int merge_new(struct syncer *s, struct call *c)
 	if (!drop_refused(s, c, m.answer, m.answers + m.refused) && !m.decided)
 		c->held = false;
 	if (rc == 0) {
+		tell_few(s, &m);
 		rc = published(s, c, &m, began);
 	} else if (m.decided) {
 		c->commit = m;

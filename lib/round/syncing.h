@@ -72,6 +72,7 @@ struct syncer {
 	double head_due, check_due, manifest_due, mend_due; /* times */
 	bool dirty;          /* head has changed */
 	bool did;            /* something was called or merged */
+	bool told_few;       /* that the last rounds are merged with fewer answers than a quorum */
 	uint64_t serial;     /* the highest of a manifest that the tape tells of */
 	struct err_note manifest_trouble; /* told last of the manifest that lies there */
 	struct err_note trouble; /* told last, */

@@ -79,6 +79,17 @@ setup() {
 	expect_sound run
 }
 
+@test "at the end of the run what is there is merged, though it is no quorum, and that is told once" {
+	small_run run -P 2 -K 3 --target-steps 20 --lease 2s
+	learn a
+	sync_run
+	ended sync a
+	[ "$(grep -c 'merged what is there, 1 of the 3 answers of a quorum' sync.log)" -eq 1 ] ||
+		complain "not told once" "$(cat sync.log)"
+	[ "$(tape_count ' publish ')" -eq 2 ]
+	expect_sound run
+}
+
 @test "a quorum of nobody, a run of nothing: wrong usage, and nothing is made" {
 	local words
 	for words in "-K 0" "-K -1" "-H 0" "-P 0" "-P 100000" "--tau 0" "-K x" "--keep -1" "--lease 0"; do

@@ -276,7 +276,16 @@ static void too_few_learners_are_told_with_what_to_type(void)
 	expect_in(text, "  ben              has not moved in the 0 s that were looked at\n");
 	expect_in(text, "  dora             has left\n");
 	expect_in(text, "to go on:\n    dl-learn -r 'my run' -i anna -d SHARD\n");
+	expect_in(text, "or wait for the end of the run: ");
 	CHECK(!strstr(text, "dl-sync"));
+	d.head.phase = PHASE_CLOSING;
+	run_dir_head(&d);
+	CHECK(view_read(v) == 0);
+	text = explained(v);
+	expect_in(text, "  it can't have its quorum, and needs none: the run is at its end, ");
+	expect_in(text, "is merged when it has waited for a lease, 30 s\n");
+	CHECK(!strstr(text, "or wait for the end"));
+	d.head.phase = PHASE_RUNNING;
 	time_now += 40; /* nobody lives */
 	CHECK(view_read(v) == 0);
 	text = explained(v);
