@@ -123,8 +123,9 @@ static int put_reason(struct buf *out, const struct view *v, const struct view_c
 	if (c->answers >= k)
 		return buf_str(out, "  it has its quorum: the merge is under way\n");
 	if (possible < k && v->head.phase == PHASE_CLOSING)
-		return buf_fmt(out, "  it can't have its quorum, and needs none: the run is at its end, and what is there "
-			       "is merged when it has waited for a lease, %s\n", explain_seconds(time, v->manifest.lease));
+		return buf_fmt(out, "  it can't have its quorum, and needs none: the run is at its end, and what is "
+			       "there is merged when it has waited for a lease, %s\n",
+			       explain_seconds(time, v->manifest.lease));
 	if (possible < k)
 		return buf_fmt(out, "  it can't have its quorum: %zu of the %u learners it needs are alive\n",
 			       possible, k);
@@ -242,8 +243,8 @@ static int put_remedy(struct buf *out, const struct view *v, const char *run, bo
 	if (rc == 0 && no_learner)
 		rc = put_start_learner(out, v, run);
 	if (rc == 0 && few && !no_syncer && v->head.phase == PHASE_RUNNING && v->manifest.target_steps)
-		rc = buf_str(out, "or wait for the end of the run: when all that are there have trained up to the target, "
-			"what is there is merged, quorum or not\n");
+		rc = buf_str(out, "or wait for the end of the run: when all that are there have trained up to the "
+			"target, what is there is merged, quorum or not\n");
 	return rc;
 }
 
