@@ -101,6 +101,41 @@ setup() {
 	done
 }
 
+# copy: as README has it, from A to B what is not b's, and back what is. Status 24: a file vanished meanwhile.
+copy() {
+	local status=0
+	rsync -a --delete --exclude /learner/b A/run/ B/run/ || status=$?
+	[ "$status" -eq 0 ] || [ "$status" -eq 24 ] || return
+	status=0
+	rsync -a B/run/learner/b/ A/run/learner/b/ || status=$?
+	[ "$status" -eq 0 ] || [ "$status" -eq 24 ]
+}
+copy_on() {
+	until [ -e stop ]; do
+		copy || return
+		sleep 0.1
+	done
+}
+@test "copies of a run directory that rsync keeps alike, each side pushing what it writes" {
+	command -v rsync >/dev/null || skip "no rsync here"
+	mkdir A
+	small_run A/run -K 2 --target-steps 200 --keep 1 --tau 4 --lease 10s # no merge without b
+	rsync -a A/run B/
+	run=A/run learn a
+	run=B/run learn b
+	until_true [ -e B/run/learner/b/beat ]
+	start copy copy_on
+	run=A/run sync_run
+	ended sync a b
+	touch stop
+	ended copy
+	copy
+	[ "$(run=A/run tape | grep -c ' merge .*answers=[^ ]*b:')" -ge 4 ] || complain "few answers of b were merged" "$(run=A/run tape | tail -n 60)"
+	! grep -E 'tape|lost' sync.log || complain "something was rolled back"
+	[ "$(find B/run/global/f000 -name '*.frag' | wc -l)" -le 2 ] || complain "old versions stay in the copy"
+	run -0 --separate-stderr dl-show --ledger A/run
+}
+
 @test "clocks hours apart: nobody is lost for it" {
 	need_plain_build
 	small_run run --target-steps 60
