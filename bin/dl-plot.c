@@ -92,15 +92,27 @@ static bool ends_in(const char *text, const char *end)
 	return n >= m && strcmp(text + n - m, end) == 0;
 }
 
+/* A name says what it is to hold; one without a suffix says nothing. */
+static int parse_format(struct gnuplot_page *p)
+{
+	const char *slash = o.out ? strrchr(o.out, '/') : NULL, *name = slash ? slash + 1 : o.out;
+	const char *dot = name && *name ? strrchr(name + 1, '.') : NULL;
+
+	if (o.png || (dot && strcmp(dot, ".png") == 0))
+		p->format = GNUPLOT_PNG;
+	else if (dot && !o.script && strcmp(dot, ".svg") != 0)
+		return err_set(ERR_USAGE, "option -o: '%s': SVG and PNG can be written: let it end in .svg or .png, or "
+			"say --png or --script", o.out);
+	return 0;
+}
+
 static int parse_options(struct gnuplot_page *p, struct curves_conf *c)
 {
 	int rc;
 
 	*p = (struct gnuplot_page){ .title = o.title };
 	*c = (struct curves_conf){ .x = o.x, .y = o.y, .by = o.by, .from = -HUGE_VAL, .until = HUGE_VAL };
-	if (o.png || (o.out && ends_in(o.out, ".png")))
-		p->format = GNUPLOT_PNG;
-	if ((rc = parse_size(p)) < 0)
+	if ((rc = key_apart(o.key, o.out)) < 0 || (rc = parse_format(p)) < 0 || (rc = parse_size(p)) < 0)
 		return rc;
 	if ((rc = parse_bound("from", o.from, &c->from)) < 0 || (rc = parse_bound("until", o.until, &c->until)) < 0)
 		return rc;
@@ -110,7 +122,7 @@ static int parse_options(struct gnuplot_page *p, struct curves_conf *c)
 		return err_set(ERR_USAGE, "option --log: '%s' is not x, y or xy", o.log);
 	c->log_x = o.log && strchr(o.log, 'x');
 	c->log_y = o.log && strchr(o.log, 'y');
-	return key_apart(o.key, o.out);
+	return 0;
 }
 
 /* ---- runs ---- */

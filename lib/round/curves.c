@@ -13,6 +13,7 @@
 #define POINTS 2000 /* that are drawn of a curve */
 #define DOTS 40     /* points of a curve that are drawn as such, too */
 #define TICS 12     /* places that are named, where there are no more */
+#define ROOM 0.08   /* of the axis, that the name of one of them takes */
 #define SHOWN 80    /* bytes of a word in a message */
 
 /* A line of a table: its words are pieces of the text. */
@@ -417,20 +418,44 @@ static int put_short(struct buf *out, double x)
 	return buf_fmt(out, "'%.6g%s'", x / of, unit);
 }
 
+/* Is there room for a name at each? */
+static bool apart(const double *x, size_t n, bool log)
+{
+	bool scaled = log && n && x[0] > 0;
+	double range = n ? (scaled ? log2(x[n - 1] / x[0]) : x[n - 1] - x[0]) : 0;
+
+	for (size_t i = 1; i < n; i++)
+		if ((scaled ? log2(x[i] / x[i - 1]) : x[i] - x[i - 1]) < range * ROOM)
+			return false;
+	return true;
+}
+
+static bool are_short(const struct curves *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		for (size_t j = 0; j < c->v[i].n; j++)
+			if (fabs(c->v[i].x[j]) >= 1e4)
+				return false;
+	return true;
+}
+
 /* Few places along the axis are named one by one. */
 static int put_tics(struct buf *out, const struct curves *c)
 {
 	double x[TICS + 1];
 	size_t n = distinct(x, c);
-	int rc = n > TICS ? buf_str(out, "set format x '%.1s%c'\n") : buf_str(out, "set xtics (");
+	int rc;
 
-	for (size_t i = 0; i < n && n <= TICS && rc == 0; i++) {
+	if (n > TICS || !apart(x, n, c->conf.log_x))
+		return buf_str(out, are_short(c) ? "set format x '%g'\n" : "set format x '%.1s%c'\n");
+	rc = buf_str(out, "set xtics (");
+	for (size_t i = 0; i < n && rc == 0; i++) {
 		if (i)
 			rc = buf_str(out, ", ");
 		if (rc == 0 && (rc = put_short(out, x[i])) == 0)
 			rc = gnuplot_number(out, x[i]);
 	}
-	return rc < 0 || n > TICS ? rc : buf_str(out, ")\n");
+	return rc < 0 ? rc : buf_str(out, ")\n");
 }
 
 static int put_axes(struct buf *out, const struct curves *c)

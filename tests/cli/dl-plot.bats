@@ -158,6 +158,30 @@ set output 'x'" odd.tsv
 	refused 2 "^dl-plot: one run at a time: 'nothing'$" a.tsv nothing
 }
 
+@test "places along the axis are named one by one where there is room for that" {
+	printf 'step\tloss\n0\t5\n48950\t2\n50818\t1\n' >close.tsv
+	run -0 dl-plot --script close.tsv
+	expect_stdout_like "set format x '%.1s%c'"
+	[[ $output != *xtics* ]]
+	printf 'step\tloss\n' >few.tsv
+	seq 0 2 40 | awk '{ print $1 "\t" 50 - $1 }' >>few.tsv
+	run -0 dl-plot --script few.tsv
+	expect_stdout_like "set format x '%g'" # 2, not 2.0
+}
+
+@test "a name that says what can't be written is refused" {
+	for name in x.jpg there/x.y.pdf; do
+		run -2 --separate-stderr dl-plot -o "$name" a.tsv
+		expect_stderr_line "^dl-plot: option -o: '$name': SVG and PNG can be written: .*--script"
+		expect_no_file "$name"
+	done
+	dl-plot --script -o a.gnuplot a.tsv
+	[ -s a.gnuplot ]
+	mkdir d.x
+	dl-plot --script -o d.x/.plot a.tsv
+	[ -s d.x/.plot ]
+}
+
 @test "without gnuplot it says so, and leaves no picture" {
 	mkdir elsewhere
 	ln -s "$(command -v dl-plot)" elsewhere/dl-plot
