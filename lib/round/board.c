@@ -99,8 +99,8 @@ static int put_pace(struct buf *out, const struct view *v, const struct board_co
 
 	if (v->achieved > 0)
 		snprintf(achieved, sizeof achieved, "%.1f", v->achieved);
-	rc = buf_fmt(out, "merges %" PRIu64 ", refused %" PRIu64 ", late %" PRIu64 "   H %s of %" PRIu64
-		     "   K %u   tau %u   disk %s%s\n", v->merges, v->refusals - v->late, v->late, achieved,
+	rc = buf_fmt(out, "merges %" PRIu64 ", refused %" PRIu64 " (%" PRIu64 " late)   H %s of %" PRIu64
+		     "   K %u   tau %u   disk %s%s\n", v->merges, v->refusals, v->late, achieved,
 		     v->manifest.interval, v->manifest.quorum, v->manifest.overlap,
 		     short_number(disk, (double)c->disk), c->disk_more ? "+" : "");
 	if (rc == 0 && v->head.fragment)
@@ -184,7 +184,7 @@ static const char *awaited(const struct view *v, const struct view_call *c)
 {
 	if (c->answers < v->manifest.quorum)
 		return "quorum";
-	if (v->syncer != VIEW_ALIVE && v->syncer != VIEW_UNKNOWN)
+	if (v->syncer != VIEW_ALIVE)
 		return "syncer";
 	return v->head.times.window > 0 ? "grace" : "merge";
 }

@@ -144,7 +144,7 @@ static int put_call(struct buf *out, const struct view *v, const struct view_cal
 	most = *few ? v->learners : NAMES_MOST;
 	rc = buf_fmt(out, "round %" PRIu64 ": fragment f%03u from version %" PRIu64 ", %zu of %u answers%s%s\n",
 		     c->round, c->fragment, c->version, c->answers, v->manifest.quorum,
-		     c->open >= 0 ? ", called " : "",
+		     c->open >= 0 ? ", called at least " : "",
 		     c->open >= 0 ? explain_seconds(time, c->open) : "");
 	if (rc == 0 && c->open >= 0) { /* behind the time */
 		out->len--;

@@ -31,6 +31,8 @@ struct view_memory {
 	struct clock clock;
 	double now;
 	bool read; /* before */
+	uint64_t lines; /* of the tape, */
+	double grown;   /* and since when there are as many */
 	struct watch head;
 	struct pulse *pulse; /* as view.learner */
 	struct view_tape *tape;
@@ -306,12 +308,19 @@ static bool has_answered(const struct view *v, const struct head_call *c, const 
 		view_tape_answered(v->memory->tape, c->round, l->name);
 }
 
+static double open_for(const struct view *v, uint64_t round)
+{
+	double told = view_tape_open_for(v->memory->tape, round);
+
+	return told < 0 ? told : told + v->memory->now - v->memory->grown;
+}
+
 static int make_call(struct view *v, const struct head_call *c)
 {
 	struct view_call *call = &v->call[v->calls++];
 
 	*call = (struct view_call){ .round = c->round, .version = c->version, .fragment = c->fragment,
-				    .open = view_tape_open_for(v->memory->tape, c->round) };
+				    .open = open_for(v, c->round) };
 	call->invited = calloc(v->learners + 1, sizeof *call->invited);
 	call->answered = calloc(v->learners + 1, sizeof *call->answered);
 	if (!call->invited || !call->answered)
@@ -350,6 +359,17 @@ static void sum_up(struct view *v)
 		v->goodput = (double)v->head.tokens / (double)v->head.trained;
 }
 
+static int read_tape(struct view *v)
+{
+	struct view_memory *m = v->memory;
+	int rc = view_tape_read(m->tape, v->head.fragment ? v->head.epoch : 0);
+
+	if (!m->read || m->lines != view_tape_lines(m->tape))
+		m->grown = m->now;
+	m->lines = view_tape_lines(m->tape);
+	return rc;
+}
+
 static int read_manifest(struct view *v)
 {
 	int rc = manifest_refresh(&v->manifest, v->memory->user);
@@ -371,7 +391,7 @@ int view_read(struct view *v)
 	if (rc == 0)
 		rc = read_head(v);
 	if (rc == 0)
-		rc = view_tape_read(m->tape, v->head.fragment ? v->head.epoch : 0);
+		rc = read_tape(v);
 	if (rc == 0)
 		rc = read_learners(v);
 	if (rc == 0)

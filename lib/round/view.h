@@ -54,7 +54,8 @@ struct view_learner {
 struct view_call {
 	uint64_t round, version;
 	unsigned fragment;
-	double open;         /* seconds from its call to the tape's last line; negative: not told */
+	double open;         /* seconds at least: from its call to the tape's last line, and ours since we saw
+	                      * that; negative: not told */
 	bool *invited, *answered;    /* (learners) */
 	size_t invitations, answers; /* how many of these */
 };

@@ -354,6 +354,11 @@ bool view_tape_answered(const struct view_tape *t, uint64_t round, const char *l
 	return a && !a->refused;
 }
 
+uint64_t view_tape_lines(const struct view_tape *t)
+{
+	return t->lines;
+}
+
 double view_tape_open_for(const struct view_tape *t, uint64_t round)
 {
 	const struct open_round *r = find_round(t, round);

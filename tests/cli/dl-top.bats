@@ -18,7 +18,7 @@ setup() {
 	expect_stdout_like '^run run   [0-9a-f]{16}   not begun
 step 0 of 20   learners 0 of 0 alive   syncer absent
 tokens 0 trained, 0 merged   goodput -   0 tokens/s
-merges 0, refused 0, late 0   H - of 6   K 1   tau 2   disk [0-9.]+k?
+merges 0, refused 0 \(0 late\)   H - of 6   K 1   tau 2   disk [0-9.]+k?
 '
 	awk 'length() > 80 { exit 1 }' <<<"$output"
 	one=$output

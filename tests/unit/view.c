@@ -238,7 +238,7 @@ static void open_rounds_say_who_is_missing(void)
 	make_open_round(&d, 2);
 	CHECK(view_read(v) == 0);
 	CHECK(v->calls == 1 && v->call[0].round == 3 && v->call[0].invitations == 4 && v->call[0].answers == 1);
-	CHECK(v->call[0].answered[0] && !v->call[0].answered[1] && v->call[0].open == 12);
+	CHECK(v->call[0].answered[0] && !v->call[0].answered[1] && v->call[0].open == 12 + 1);
 	CHECK(v->learner[2].life == VIEW_SILENT && v->learner[2].lost == 31 + 22);
 	CHECK(v->learner[0].stale == 2 && v->learner[0].answered == 3);
 	CHECK_NEAR(v->goodput, 0.8, 1e-12);
@@ -247,7 +247,7 @@ static void open_rounds_say_who_is_missing(void)
 	CHECK_NEAR(v->loss[0].loss, 3.5, 1e-12);
 	text = explained(v);
 	expect_in(text, "running at global step 14 of 100, 1 merges; 2 of 4 learners alive; syncer alive, epoch 1\n");
-	expect_in(text, "round 3: fragment f000 from version 1, 1 of 2 answers, called 12 s ago\n");
+	expect_in(text, "round 3: fragment f000 from version 1, 1 of 2 answers, called at least 13 s ago\n");
 	expect_in(text, "  it waits for 1 more of those that are alive\n");
 	expect_in(text, "  anna             answered\n");
 	expect_in(text, "  ben              is still at version 0 of it\n");
@@ -288,6 +288,10 @@ static void too_few_learners_are_told_with_what_to_type(void)
 	d.head.phase = PHASE_RUNNING;
 	time_now += 40; /* nobody lives */
 	CHECK(view_read(v) == 0);
+	CHECK(v->call[0].open == 12 + 40); /* its tape has not grown */
+	v->manifest.quorum = 1;
+	expect_in(shown(v, 80, 0), "   1/1    syncer\n");
+	v->manifest.quorum = 2;
 	text = explained(v);
 	expect_in(text, "to go on:\n    dl-sync -r 'my run'\n    dl-learn -r 'my run' -i anna -d SHARD\n");
 	view_close(v);
