@@ -11,6 +11,7 @@
 #include "io/place.h"
 #include "round/run.h"
 #include "round/rundir.h"
+#include "round/sink.h"
 
 #define TRIES 20 /* with newer heads, each time a version was collected meanwhile */
 
@@ -56,7 +57,7 @@ static int write_header(struct header *to, const struct assemble_conf *c, const 
 	return tensors_copy(&to->tensors, &m->layout);
 }
 
-static int copy_tensor(struct frame_writer *w, const struct part *p, struct frame_scratch *scratch,
+static int copy_tensor(struct sink *to, const struct part *p, struct frame_scratch *scratch,
 	uint32_t tensor, uint64_t count)
 {
 	struct frame_slice s;
@@ -64,7 +65,7 @@ static int copy_tensor(struct frame_writer *w, const struct part *p, struct fram
 
 	for (uint64_t at = 0; at < count && rc == 0; at += s.n)
 		if ((rc = frame_slice_with(p->reader, scratch, tensor, at, &s)) == 0)
-			rc = frame_write(w, s.value, NULL, s.n);
+			rc = sink_write(to, s.value, s.n);
 	return rc;
 }
 
@@ -81,7 +82,7 @@ static void find_homes(struct home *home, const struct fragments *f)
 			home[f->v[i].tensor[k]] = (struct home){ i, (uint32_t)k };
 }
 
-static int copy_all(struct frame_writer *w, const struct part *part, const struct assemble_conf *c)
+static int copy_all(struct sink *to, const struct part *part, const struct assemble_conf *c)
 {
 	const struct tensors *ts = &c->manifest->layout;
 	struct home *home = calloc(ts->n + 1, sizeof *home);
@@ -91,7 +92,7 @@ static int copy_all(struct frame_writer *w, const struct part *part, const struc
 	if (rc == 0)
 		find_homes(home, c->fragments);
 	for (size_t t = 0; t < ts->n && rc == 0; t++) {
-		rc = copy_tensor(w, &part[home[t].fragment], scratch, home[t].tensor, ts->v[t].count);
+		rc = copy_tensor(to, &part[home[t].fragment], scratch, home[t].tensor, ts->v[t].count);
 		if (c->tick)
 			c->tick(c->ctx);
 	}
@@ -100,25 +101,23 @@ static int copy_all(struct frame_writer *w, const struct part *part, const struc
 	return rc;
 }
 
-static int write_all(int fd, const char *name, const struct part *part, const struct assemble_conf *c,
-	const struct head *h, digest *id)
+static int write_all(struct sink *to, const struct part *part, const struct assemble_conf *c, const struct head *h,
+	digest *id)
 {
-	struct frame_writer *w = NULL;
 	struct header header = { .keys = { 0 } };
 	int rc = write_header(&header, c, h);
 
-	if (rc == 0 && (rc = frame_create(&w, fd, &header, &c->key->secret, NULL)) < 0)
-		err_at(rc, "%s", name);
 	if (rc == 0)
-		rc = copy_all(w, part, c);
-	if (rc == 0 && (rc = frame_finish(w, id)) < 0)
-		err_at(rc, "%s", name);
-	frame_writer_free(w);
+		rc = sink_begin(to, &header, c->key);
+	if (rc == 0)
+		rc = copy_all(to, part, c);
+	if (rc == 0)
+		rc = sink_finish(to, id);
 	header_release(&header);
 	return rc;
 }
 
-int assemble(int fd, const char *name, const struct assemble_conf *c, const struct head *h, digest *id)
+static int assemble_into(struct sink *to, const struct assemble_conf *c, const struct head *h, digest *id)
 {
 	struct part *part = calloc(h->fragments + 1, sizeof *part);
 	unsigned n = 0;
@@ -127,13 +126,24 @@ int assemble(int fd, const char *name, const struct assemble_conf *c, const stru
 	for (; n < h->fragments && rc == 0; n++)
 		rc = open_part(&part[n], n, c, h);
 	if (rc == 0)
-		rc = write_all(fd, name, part, c, h, id);
+		rc = write_all(to, part, c, h, id);
 	while (n-- > 0) {
 		frame_reader_free(part[n].reader);
 		if (part[n].fd >= 0)
 			close(part[n].fd);
 	}
 	free(part);
+	return rc;
+}
+
+int assemble(int fd, const char *name, const struct assemble_conf *c, const struct head *h, digest *id)
+{
+	struct sink to;
+	int rc;
+
+	sink_init(&to, fd, name);
+	rc = assemble_into(&to, c, h, id);
+	sink_release(&to);
 	return rc;
 }
 
@@ -157,32 +167,37 @@ static int read_head(struct head *h, const struct trust *makers, unsigned fragme
 	return rc;
 }
 
-static int cut_back(int fd, const char *name, off_t start)
+/* Half a checkpoint is of no use to anybody: where that can be done, what lies there is as it was before. */
+static int take_back(struct sink *to, int rc)
 {
-	if (start >= 0 && (ftruncate(fd, start) < 0 || lseek(fd, start, SEEK_SET) < 0))
-		return err_sys("%s", name);
-	return 0;
+	struct err_note note;
+
+	err_save(&note, rc);
+	return sink_cut(to) < 0 ? ERR_IO : err_restore(&note);
 }
 
-/* Again with a newer head, when there is one; a pipe can't take back what it was given, but open_part
- * comes before the first byte. */
+/* Again with a newer head, when there is one. A pipe can't take back what it was given, but open_part comes
+ * before the first byte. */
 static int try_heads(int fd, const char *name, const struct assemble_conf *c, digest *id)
 {
-	off_t start = lseek(fd, 0, SEEK_CUR);
 	uint64_t counter = UINT64_MAX;
 	struct head h = { 0 };
+	struct sink to;
 	int rc = ERR_AGAIN;
 
+	sink_init(&to, fd, name);
 	for (int i = 0; i < TRIES && rc == ERR_AGAIN; i++) {
 		if ((rc = read_head(&h, c->makers, c->fragments->n)) < 0)
 			break;
 		if (h.counter == counter)
 			i = TRIES; /* the same one: it will not get better */
 		counter = h.counter;
-		if ((rc = cut_back(fd, name, start)) == 0)
-			rc = assemble(fd, name, c, &h, id);
+		rc = assemble_into(&to, c, &h, id);
 		head_release(&h);
 	}
+	if (rc < 0 && to.writer)
+		rc = take_back(&to, rc);
+	sink_release(&to);
 	return rc;
 }
 

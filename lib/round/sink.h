@@ -1,5 +1,5 @@
 /*
- * sink - a sealed file that is being written and can be begun anew. Private to merging.
+ * sink - a sealed file that is being written and can be begun anew. Private to merging and assemble.
  */
 #ifndef SINK_H
 #define SINK_H
