@@ -203,7 +203,6 @@ static int check_apart(const char *path, const char *what)
 	const struct { const char *path, *is; } others[] = {
 		{ o.ckpt, "an input" },
 		{ o.shard, "an input" },
-		{ o.learner.state, "the state" },
 		{ o.learner.metrics, "the table of metrics" },
 	};
 	int rc = 0;
@@ -211,7 +210,7 @@ static int check_apart(const char *path, const char *what)
 	for (size_t i = 0; rc == 0 && i < sizeof others / sizeof *others; i++)
 		if (others[i].path != path)
 			rc = output_apart(path, what, others[i].path, others[i].is);
-	return rc;
+	return rc < 0 ? rc : output_apart_state(path, what, o.learner.state);
 }
 
 /* Before the first step: what cannot be written is not worth the training. */

@@ -155,8 +155,6 @@ static int open_output(struct merge *m)
 		inputs[i + 1] = m->in[i].fd;
 	rc = output_open(&m->out, o.output, "a checkpoint", inputs, m->n + 1);
 	free(inputs);
-	if (rc == 0 && o.state && o.output && atomic_same(o.output, o.state))
-		rc = err_set(ERR_USAGE, "checkpoint and state are the same file, '%s'", o.output);
 	return rc;
 }
 
@@ -277,8 +275,9 @@ static int check_options(struct merge *m, char **words, int n)
 	m->conf.strict = o.strict;
 	if (!o.threads)
 		o.threads = (uint64_t)(pool_cpus() < THREADS ? pool_cpus() : THREADS);
-	rc = key_apart(o.key, o.output);
-	return rc < 0 ? rc : key_apart(o.key, o.state);
+	if ((rc = key_apart(o.key, o.output)) < 0 || (rc = key_apart(o.key, o.state)) < 0)
+		return rc;
+	return o.dry ? 0 : output_apart_state(o.output, "the checkpoint", o.state);
 }
 
 /* A dry run makes no key either. */

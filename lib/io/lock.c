@@ -9,6 +9,9 @@
 #include <unistd.h>
 
 #include "io/atomic.h"
+#include "io/fd.h"
+
+#define HOLDER 31 /* most bytes of a lock file */
 
 static bool no_locks_here(int e)
 {
@@ -18,7 +21,7 @@ static bool no_locks_here(int e)
 /* Who wrote the lock file last: the holder, unless it is just now doing so. */
 static int busy(int fd, const char *path)
 {
-	char holder[32] = "";
+	char holder[HOLDER + 1] = "";
 
 	if (pread(fd, holder, sizeof holder - 1, 0) < 0)
 		holder[0] = '\0';
@@ -26,6 +29,22 @@ static int busy(int fd, const char *path)
 	if (!holder[0])
 		return err_set(ERR_BUSY, "%s: in use by another process", path);
 	return err_set(ERR_BUSY, "%s: in use by process %s", path, holder);
+}
+
+/* Empty, or a short number as sign leaves it: only then is it ours to write to. A crash of the machine may have
+ * left zeros. */
+static bool is_lock_file(int fd)
+{
+	char text[HOLDER + 2] = "";
+	ssize_t got = fd_read_at(fd, text, HOLDER + 1, 0);
+	size_t at = strspn(text, "0123456789");
+	uint64_t size;
+
+	if (!fd_regular(fd, &size) || got < 0 || got > HOLDER)
+		return false;
+	while (at < (size_t)got && (text[at] == '\n' || text[at] == '\0'))
+		at++;
+	return at == (size_t)got;
 }
 
 /* For the message of others only: that it cannot be written does no harm. */
@@ -54,9 +73,14 @@ int lock_take(struct lock *l, const char *path)
 	l->fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
 	if (l->fd < 0)
 		rc = err_sys("%s", name);
+	else if (!is_lock_file(l->fd))
+		rc = err_set(ERR_DATA, "%s: is no lock file, but has the name that the lock of %s is to have: move "
+			"it away", name, path);
 	free(name);
-	if (rc < 0)
+	if (rc < 0) {
+		lock_release(l);
 		return rc;
+	}
 	if (flock(l->fd, LOCK_EX | LOCK_NB) == 0) {
 		l->held = true;
 		sign(l->fd);

@@ -3,7 +3,7 @@
  * lead to, so that all names of a file have one lock), given back by the kernel
  * whatever becomes of the process, so nothing is ever left to clean up by hand. The file names
  * its last holder for the message. Where the file system has no locks, the lock is taken as
- * granted and *held says so.
+ * granted and *held says so. A file of that name that is no lock file is left as it is: ERR_DATA.
  */
 #ifndef LOCK_H
 #define LOCK_H

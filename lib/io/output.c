@@ -1,5 +1,7 @@
 #include "io/output.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -34,6 +36,34 @@ int output_apart_all(const char *path, char *const *inputs, size_t n)
 
 	for (size_t i = 0; i < n && rc == 0; i++)
 		rc = output_apart(path, "the output", inputs[i], "an input");
+	return rc;
+}
+
+/* One of the state's files, by what is added to the name that its links lead to. */
+static int apart_from(const char *path, const char *what, const char *target, const char *suffix, const char *is)
+{
+	char *own;
+	int rc;
+
+	if (asprintf(&own, "%s%s", target, suffix) < 0)
+		return err_nomem();
+	rc = output_apart(path, what, own, is);
+	free(own);
+	return rc;
+}
+
+int output_apart_state(const char *path, const char *what, const char *state)
+{
+	static const char *const own[][2] = { { "", "the state" }, { ".lock", "the lock of the state" },
+		{ ".prev", "the copy of the state before" } };
+	char *target;
+	int rc = state ? atomic_target(state, &target) : 0;
+
+	if (!state || rc < 0)
+		return rc;
+	for (size_t i = 0; rc == 0 && i < sizeof own / sizeof *own; i++)
+		rc = apart_from(path, what, target, own[i][0], own[i][1]);
+	free(target);
 	return rc;
 }
 

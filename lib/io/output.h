@@ -27,6 +27,8 @@ struct output {
 int output_apart(const char *path, const char *what, const char *other, const char *is) ERR_MUST;
 /* The same of the output and some inputs. */
 int output_apart_all(const char *path, char *const *inputs, size_t n) ERR_MUST;
+/* The same of a state (NULL: none) and the files that lie beside it and are its own: STATE.lock and STATE.prev. */
+int output_apart_state(const char *path, const char *what, const char *state) ERR_MUST;
 /* `what` names the data for messages: "a checkpoint". */
 int output_open(struct output *o, const char *path, const char *what, const int *inputs, size_t n)
 	ERR_MUST;

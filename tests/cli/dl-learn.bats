@@ -693,7 +693,17 @@ expect_within_a_tenth() {
 	done
 	run -2 --separate-stderr dl-learn -n 2 -d text.0.tok -s soft -o far/soft g0.ckpt
 	expect_stderr_line "is the state"
-	expect_no_file same far/soft a.delta
+	for other in same.lock ./same.prev far/../same.lock; do
+		run -2 --separate-stderr dl-learn -n 2 -d text.0.tok -s same -o $other g0.ckpt
+		expect_stderr_line "^dl-learn: $other: is the (lock|copy) of the state.*: the delta would overwrite it$"
+		run -2 --separate-stderr dl-learn -n 2 -d text.0.tok -s same --metrics $other -o a.delta g0.ckpt
+		expect_stderr_line "^dl-learn: $other: is the (lock|copy) of the state.*: metrics would overwrite it$"
+	done
+	expect_no_file same same.lock same.prev far/soft a.delta
+	echo precious >same.lock
+	run -1 --separate-stderr dl-learn -n 2 -d text.0.tok -s same -o a.delta g0.ckpt
+	expect_stderr_line "^dl-learn: same.lock: is no lock file, .*: move it away$"
+	[ "$(cat same.lock)" = precious ]
 }
 
 @test "an output that cannot be is told before the first step" {

@@ -427,9 +427,32 @@ inject() {
 	for other in new ./new; do
 		merge -s new -o $other g0 a.delta
 		expect_status 2
-		expect_stderr_line "checkpoint and state are the same file"
+		expect_stderr_line "^dl-merge: $other: is the state: the checkpoint would overwrite it$"
 		expect_no_file new
 	done
+}
+
+@test "the checkpoint takes no name of the state's own files, and what has the name of its lock is spared" {
+	mkdir far
+	ln -s far/state soft
+	local other
+	for other in state.lock ./state.prev; do
+		merge -s state -o $other g0 a.delta
+		expect_status 2
+		expect_stderr_line "^dl-merge: $other: is the (lock|copy) of the state( before)?: the checkpoint would"
+	done
+	merge -s soft -o far/state.lock g0 a.delta
+	expect_status 2
+	# shellcheck disable=SC2094 # that is the question
+	run -2 --separate-stderr sh -c 'dl-merge -s state g0 a.delta >>state.lock'
+	expect_stderr_line "^dl-merge: standard output: is the lock of the state"
+	[ ! -s state.lock ] && rm state.lock
+	expect_no_file state state.prev far/state
+	cp g0 state.lock
+	merge -s state -o g1 g0 a.delta
+	expect_status 1
+	expect_stderr_line "^dl-merge: state.lock: is no lock file, .*: move it away$"
+	expect_same state.lock g0
 }
 
 @test "a state in use is status 4" {

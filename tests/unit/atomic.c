@@ -209,6 +209,52 @@ static void test_lock(void)
 	CHECK(EMPTIED("state.lock"));
 }
 
+/* What a process has open is no file to be replaced, by whatever name. */
+static void test_open_files(void)
+{
+	static const char *const name[] = { "/dev/stdout", "/dev/stdin", "/dev/fd/1", "/proc/self/fd/0", "way" };
+	struct atomic a;
+	struct lock l;
+
+	CHECK(symlink("/dev/stdout", "way") == 0);
+	for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+		CHECK(atomic_open(&a, name[i], 0666) == ERR_USAGE && a.fd == -1);
+		CHECK(strncmp(err_text(), name[i], strlen(name[i])) == 0 && strstr(err_text(), "- is standard output"));
+	}
+	CHECK(lock_take(&l, "/dev/stdout") == ERR_USAGE && l.fd == -1);
+	CHECK(EMPTIED("way"));
+}
+
+static int lock_over(const char *content, size_t n)
+{
+	struct lock l;
+	int rc = atomic_put("state.lock", 0666, content, n, atomic_commit);
+
+	if (rc == 0)
+		rc = lock_take(&l, "state");
+	lock_release(&l);
+	return rc;
+}
+
+static void test_lock_spares_others(void)
+{
+	struct lock l;
+	struct stat st;
+
+	CHECK(lock_over("", 0) == 0 && lock_over("4711\n", 5) == 0 && lock_over("4711", 4) == 0);
+	CHECK(lock_over("\0\0\0\0\0", 5) == 0); /* after a power failure */
+	CHECK(lock_over("precious\n", 9) == ERR_DATA);
+	CHECK_STR(err_text(), "state.lock: is no lock file, but has the name that the lock of state is to have: "
+		"move it away");
+	holds("state.lock", "precious\n");
+	CHECK(lock_over("12 monkeys\n", 11) == ERR_DATA && lock_over("\0precious", 9) == ERR_DATA);
+	CHECK(lock_over("1234567890123456789012345678901234567890\n", 41) == ERR_DATA);
+	CHECK(stat("state.lock", &st) == 0 && st.st_size == 41);
+	CHECK(EMPTIED("state.lock"));
+	CHECK(mkfifo("state.lock", 0600) == 0 && lock_take(&l, "state") == ERR_DATA && l.fd == -1);
+	CHECK(EMPTIED("state.lock"));
+}
+
 static void test_lock_of_links(void)
 {
 	struct lock a, b;
@@ -346,7 +392,9 @@ int main(void)
 	test_no_space();
 	test_poor_file_systems(no_nameless_files, 1);
 	test_poor_file_systems(no_links, 0);
+	test_open_files();
 	test_lock();
+	test_lock_spares_others();
 	test_lock_of_links();
 	test_lock_of_the_dead();
 	CHECK(chdir("..") == 0 && rmdir("t") == 0 && rmdir(dir) == 0);
