@@ -4,12 +4,14 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "io/fd.h"
@@ -26,6 +28,31 @@ static size_t directory_length(const char *path)
 	return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
+/* The directory that path is in. Caller frees; NULL without memory. */
+static char *directory_of(const char *path)
+{
+	size_t n = directory_length(path);
+
+	return n ? strndup(path, n) : strdup(".");
+}
+
+/* A link of /proc, as /proc/self/fd/1, leads to what a process has open: its text is no path. */
+static bool leads_to_open_file(const char *link)
+{
+	char *dir = directory_of(link);
+	struct statfs fs;
+	bool is = dir && statfs(dir, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+
+	free(dir);
+	return is;
+}
+
+static int refuse_open_file(const char *path)
+{
+	return err_set(ERR_USAGE, "%s: what is open already is not to be replaced by a file: - is standard output, "
+		"else give the name of a file", path);
+}
+
 /* The symbolic links at the end of a path. */
 static int follow(const char *path, char **out)
 {
@@ -35,6 +62,10 @@ static int follow(const char *path, char **out)
 	for (int links = 0; at && (n = readlink(at, target, sizeof target - 1)) >= 0; links++) {
 		int dir = target[0] == '/' ? 0 : (int)directory_length(at);
 
+		if (leads_to_open_file(at)) {
+			free(at);
+			return refuse_open_file(path);
+		}
 		if (links == LINKS_MAX) {
 			free(at);
 			errno = ELOOP;
@@ -47,14 +78,6 @@ static int follow(const char *path, char **out)
 	}
 	*out = at;
 	return at ? 0 : err_nomem();
-}
-
-/* The directory that path is in. Caller frees; NULL without memory. */
-static char *directory_of(const char *path)
-{
-	size_t n = directory_length(path);
-
-	return n ? strndup(path, n) : strdup(".");
 }
 
 /* Only a regular file may be replaced: never a device, a FIFO or a directory. */

@@ -30,7 +30,8 @@ struct atomic {
 #define ATOMIC_INIT { -1, 0, 0, AT_FDCWD }
 
 /* Where a file of this name would be written: the path itself, or what the symbolic links at its end
- * lead to; ERR_IO when it cannot be a regular file. The caller frees it. */
+ * lead to; ERR_IO when it cannot be a regular file, ERR_USAGE when it is what some process has open, as
+ * /dev/stdout is. The caller frees it. */
 int atomic_target(const char *path, char **out) ERR_MUST;
 /* Do both paths lead to one regular file, there or still to be made? */
 bool atomic_same(const char *a, const char *b);
