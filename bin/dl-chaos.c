@@ -153,7 +153,7 @@ static int run_sim(char **words, int n)
 	so.verbose = verbose;
 	rc = sim_job(&so, &text);
 	if (rc == 0)
-		rc = fd_write(STDOUT_FILENO, text.data, text.len);
+		rc = fd_write_output(text.data, text.len);
 	buf_release(&text);
 	return rc;
 }

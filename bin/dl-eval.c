@@ -218,7 +218,7 @@ static int write_out(struct model *m, const struct checkpoint *c, uint32_t *ids,
 	if (rc == 0)
 		rc = transcript_end(&t);
 	transcript_release(&t);
-	return rc < 0 ? err_at(rc, "sample") : 0;
+	return rc < 0 ? err_at(rc, rc == ERR_IO ? "standard output" : "sample") : 0; /* it reads nothing */
 }
 
 static int sample(struct model *m, const struct checkpoint *c)

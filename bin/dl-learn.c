@@ -317,7 +317,7 @@ static int tell_estimate(struct work *w, struct estimate_conf *c)
 		return rc;
 	rc = o.json ? estimate_json(&text, &e, seconds) : estimate_text(&text, &e, seconds);
 	if (rc == 0)
-		rc = fd_write(STDOUT_FILENO, text.data, text.len);
+		rc = fd_write_output(text.data, text.len);
 	buf_release(&text);
 	return rc;
 }

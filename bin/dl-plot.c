@@ -302,6 +302,21 @@ static int draw(struct buf *script, char **words, int n)
 	return rc;
 }
 
+/* gnuplot does not notice a full disk, so the writing is ours. */
+static int picture(const struct buf *script, const struct output *out)
+{
+	int fd, rc = fd_temporary(&fd);
+
+	if (rc < 0)
+		return rc;
+	if ((rc = gnuplot_run(script, fd)) == 0 && lseek(fd, 0, SEEK_SET) < 0)
+		rc = err_sys("temporary file");
+	if (rc == 0 && (rc = fd_copy(fd, out->fd)) < 0)
+		err_at(rc, "%s", output_name(o.out));
+	close(fd);
+	return rc;
+}
+
 static int deliver(const struct buf *script)
 {
 	struct output out;
@@ -309,7 +324,10 @@ static int deliver(const struct buf *script)
 
 	if (rc < 0)
 		return rc;
-	rc = o.script ? fd_write(out.fd, script->data, script->len) : gnuplot_run(script, out.fd);
+	if (!o.script)
+		rc = picture(script, &out);
+	else if ((rc = fd_write(out.fd, script->data, script->len)) < 0)
+		err_at(rc, "%s", output_name(o.out));
 	if (rc == 0)
 		return output_commit(&out);
 	output_abort(&out);

@@ -121,7 +121,7 @@ static int replay(struct sync *y)
 	err_save(&note, rc);
 	told = replay_format(&report, o.json, &text);
 	if (told == 0 && !o.quiet)
-		told = fd_write(STDOUT_FILENO, text.data, text.len);
+		told = fd_write_output(text.data, text.len);
 	if (told == 0)
 		told = fd_close_output();
 	buf_release(&text);

@@ -231,6 +231,13 @@ int fd_write_at(int fd, const void *from, size_t n, uint64_t offset)
 	return 0;
 }
 
+int fd_write_output(const void *from, size_t n)
+{
+	int rc = fd_write(STDOUT_FILENO, from, n);
+
+	return rc < 0 ? err_at(rc, "standard output") : 0;
+}
+
 int fd_slurp(int fd, size_t limit, struct buf *out)
 {
 	size_t start = out->len;

@@ -34,6 +34,8 @@ ssize_t fd_read_at(int fd, void *to, size_t n, uint64_t offset) ERR_MUST;
 /* All n bytes or an error. */
 int fd_write(int fd, const void *from, size_t n) ERR_MUST;
 int fd_write_at(int fd, const void *from, size_t n, uint64_t offset) ERR_MUST;
+/* The same to descriptor 1; the error carries its name. */
+int fd_write_output(const void *from, size_t n) ERR_MUST;
 
 /* The whole of a small file, refused above `limit` bytes. */
 int fd_slurp(int fd, size_t limit, struct buf *out) ERR_MUST;

@@ -695,9 +695,9 @@ expect_within_a_tenth() {
 	expect_stderr_line "is the state"
 	for other in same.lock ./same.prev far/../same.lock; do
 		run -2 --separate-stderr dl-learn -n 2 -d text.0.tok -s same -o $other g0.ckpt
-		expect_stderr_line "^dl-learn: $other: is the (lock|copy) of the state.*: the delta would overwrite it$"
+		expect_stderr_line "^dl-learn: $other: is the (lock|copy) of the state.*, which the delta would replace$"
 		run -2 --separate-stderr dl-learn -n 2 -d text.0.tok -s same --metrics $other -o a.delta g0.ckpt
-		expect_stderr_line "^dl-learn: $other: is the (lock|copy) of the state.*: metrics would overwrite it$"
+		expect_stderr_line "^dl-learn: $other: is the (lock|copy) of the state.*, which metrics would replace$"
 	done
 	expect_no_file same same.lock same.prev far/soft a.delta
 	echo precious >same.lock

@@ -427,7 +427,7 @@ inject() {
 	for other in new ./new; do
 		merge -s new -o $other g0 a.delta
 		expect_status 2
-		expect_stderr_line "^dl-merge: $other: is the state: the checkpoint would overwrite it$"
+		expect_stderr_line "^dl-merge: $other: is the state, which the checkpoint would replace$"
 		expect_no_file new
 	done
 }

@@ -354,6 +354,89 @@ from_within() {
 	done
 }
 
+# results PROGRAM: its ways to print a result, none of them long, from what make_inputs has made.
+results() {
+	case $1 in
+	dl-chaos) echo "sim --chips 512 --for 30s" && echo "play trace g0.ckpt text.tok" ;;
+	dl-data) echo "text" && echo "-o - text" && echo "-d text.tok" ;;
+	dl-eval) echo "-d text.tok g0.ckpt" && echo "--sample 5 g0.ckpt" ;;
+	dl-export) echo "-f safetensors -o - g0.ckpt" ;;
+	dl-import) echo "-f safetensors g0.safetensors" ;;
+	dl-init) echo "-c small.conf" && echo "-c small.conf --print" && echo "-c small.conf -o -" ;;
+	dl-key) echo "show" && echo "list" ;;
+	dl-learn) echo "-n 1 -d text.tok g0.ckpt" && echo "--dry-run -d text.tok g0.ckpt" ;;
+	dl-merge) echo "g0.ckpt delta" && echo "-n g0.ckpt delta" ;;
+	dl-plot) echo "--script table" && { ! command -v gnuplot >/dev/null || echo "table"; } ;;
+	dl-run) echo "-m 1 --corpus text --print run" ;;
+	dl-show) echo "g0.ckpt" && echo "--tape run" ;;
+	dl-sync) echo "-r run --replay" && echo "-r run --checkpoint -" ;;
+	dl-top) echo "--once run" ;;
+	*) complain "a program that results does not know" ;;
+	esac
+}
+make_inputs() {
+	printf '%s\n' 'd_model 16' 'layers 1' 'heads 2' 'ff 32' 'context 16' 'batch 2' >small.conf
+	corpus 3000 >text
+	dl-data -o text text
+	dl-init -c small.conf -o g0.ckpt
+	dl-export -q -f safetensors -o g0.safetensors g0.ckpt
+	dl-export -q -f hf -o directory g0.ckpt
+	dl-learn -q -n 1 -d text.tok -o delta g0.ckpt
+	printf 'a\tb\n1\t2\n2\t3\n' >table
+	dl-chaos sim --mode decoupled --chips 512 --learners 2 -P 2 -H 4 --for 30s --trace trace >/dev/null
+	dl-init -q -r run -c small.conf -P 2 -H 4 --target-steps 40
+	dl-sync -q -r run --once || [ $? -eq 4 ] # head and tape
+}
+# of_results CHECK PROGRAM [BUT]: CHECK PROGRAM OPTIONS... for each of them, but for those that take seconds.
+of_results() {
+	local options bad=0
+	results "$2" | grep -v "${3-^$}" >list || [ -n "${3-}" ] || return
+	while read -r options; do
+		# shellcheck disable=SC2086 # words on purpose
+		"$1" "$2" $options </dev/null || { echo "^^^ $2 $options" >&2; bad=1; }
+	done <list
+	[ "$bad" -eq 0 ]
+}
+result_full() {
+	run --separate-stderr sh -c '"$@" >/dev/full' sh "$@"
+	expect_status 1 && expect_stderr_line "^$1: (trace: )?standard output: (write: )?No space left on device$"
+}
+result_appended() {
+	echo precious >kept
+	run --separate-stderr sh -c '"$@" >>kept' sh "$@"
+	expect_status 0 || return
+	[ "$(head -n 1 kept)" = precious ] && [ "$(stat -c %s kept)" -gt 9 ] || complain "what was there is not, or nothing came"
+}
+result_unwanted() {
+	run --separate-stderr sh -c '"$@" >/dev/null' sh "$@"
+	expect_status 0
+}
+full_results() { of_results result_full "$1"; }
+appended_results() { of_results result_appended "$1" '^--dry-run\|^--once'; }
+unwanted_results() { of_results result_unwanted "$1" '^--dry-run\|^--once'; }
+
+# What a process has open, by one of its names, is nothing that a file could replace.
+refuses_open() {
+	local options
+	outputs "$1" | sed 's/--like run/--chips 512 --for 30s/' | grep 'own\.tok' | grep -v -e --metrics >list || return 0
+	while read -r options; do
+		# shellcheck disable=SC2086 # words on purpose
+		run --separate-stderr "$1" ${options//own.tok//dev/stdout} </dev/null
+		expect_status 2 && expect_stdout "" &&
+			expect_stderr_line "^$1: /dev/stdout: what is open already is not to be replaced" || return
+		# shellcheck disable=SC2086 # words on purpose
+		run --separate-stderr sh -c 'echo precious >kept; "$@" >>kept' sh "$1" ${options//own.tok//proc/self/fd/1} </dev/null
+		expect_status 2 && [ "$(cat kept)" = precious ] || return
+	done <list
+}
+@test "results on standard output: a full disk is named, nobody's bytes are replaced, and /dev/null takes them" {
+	make_inputs
+	each full_results
+	each appended_results
+	each unwanted_results
+	each refuses_open
+}
+
 # OpenBLAS starts threads when it is loaded, which wait for memory for ever under a tight limit of addresses.
 @test "only what computes gradients loads OpenBLAS" {
 	command -v ldd >/dev/null || skip "no ldd"
