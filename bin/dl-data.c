@@ -121,9 +121,14 @@ static int check_options(void)
 	    (rc = needs(o.trust, "--trust", o.unpack, "--unpack")) < 0 ||
 	    (rc = needs(many, "--split or --holdout", o.stem, "--output STEM")) < 0)
 		return rc;
+	if (o.stem && strcmp(o.stem, "-") == 0 && (o.parts > 1 || o.holdout_given))
+		return err_set(ERR_USAGE, "option --output: standard output takes one shard, not several: give the "
+			"beginning of their names");
 	if (o.end_given && o.end >= o.vocab)
 		return err_set(ERR_USAGE, "option --eos: %" PRIu64 " is not below the vocabulary of %" PRIu64,
 			       o.end, o.vocab);
+	if (o.stem && strcmp(o.stem, "-") == 0)
+		o.stem = NULL;
 	if (o.stem && (!*o.stem || o.stem[strlen(o.stem) - 1] == '/'))
 		return err_set(ERR_USAGE, "option --output: '%s' is not the beginning of a file's name", o.stem);
 	return 0;
@@ -230,7 +235,7 @@ static int name_part(struct part *p, uint64_t number)
 	*p = (struct part){ .number = number, .out = OUTPUT_INIT };
 	if (number == SPLIT_VALID)
 		n = asprintf(&p->path, "%.*s.valid.tok", stem, o.stem);
-	else if (o.split_given)
+	else if (o.split_given && o.stem)
 		n = asprintf(&p->path, "%.*s.%" PRIu64 ".tok", stem, o.stem, number);
 	else if (o.stem)
 		n = asprintf(&p->path, "%.*s.tok", stem, o.stem);

@@ -338,3 +338,21 @@ tokens() {
 		yes 1 | head -c 60000000 | dl-data --ids --vocab 2 -o ids)
 	expect_same file.tok pipe.tok
 }
+
+@test "-o - is standard output, for one shard" {
+	corpus 3000 >text
+	dl-data -o want text
+	dl-data --split 1 -o one text
+	run -0 --separate-stderr sh -c 'dl-data -o - text >got.tok && dl-data --split 1 -o - text >part.tok'
+	expect_no_stderr
+	expect_same got.tok want.tok
+	expect_same part.tok one.0.tok
+	local many
+	for many in "--split 2" "--holdout 0.1" "--split 1 --holdout 0.1"; do
+		# shellcheck disable=SC2086 # words on purpose
+		run -2 --separate-stderr dl-data $many --block 100 -o - text
+		expect_stdout ""
+		expect_stderr_line "^dl-data: option --output: standard output takes one shard, not several: give the"
+	done
+	[ -z "$(find . -name '-*')" ]
+}
