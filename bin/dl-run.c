@@ -622,8 +622,11 @@ static void warn_quorum(const struct manifest *m)
 
 static int run(struct work *w)
 {
-	int rc = prepare(w);
+	int rc;
 
+	if (!o.print)
+		signal(SIGPIPE, SIG_IGN); /* a reader of our words who goes away does not end the run */
+	rc = prepare(w);
 	if (rc == 0)
 		rc = enter(w);
 	if (rc == 0)
@@ -649,8 +652,10 @@ static int run(struct work *w)
 			rc = err_restore(&note);
 		}
 	}
-	if (rc == 0 && !w->signal)
+	if (rc == 0 && !w->signal) {
+		signal(SIGPIPE, SIG_DFL); /* one of the result is no loss but his */
 		rc = report(w);
+	}
 	return rc < 0 || w->signal ? rc : fd_close_output();
 }
 

@@ -2,6 +2,7 @@
  * dl-sync - the syncer of a run directory: calls, quorum, merge, publish
  */
 #include <malloc.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -87,8 +88,10 @@ static int run_rounds(struct sync *y)
 		.pool = y->pool, .say = &say, .clock = clock_monotonic(), .once = o.once,
 		.take_over = o.take_over, .deadline = o.deadline, .lasting = o.lasting };
 	struct syncer *s = NULL;
-	int rc = syncer_open(&s, &conf);
+	int rc;
 
+	signal(SIGPIPE, SIG_IGN); /* a reader of our words who goes away does not end the run */
+	rc = syncer_open(&s, &conf);
 	if (rc == 0)
 		rc = syncer_run(s);
 	syncer_close(s);

@@ -191,6 +191,14 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 	all_gone
 }
 
+@test "a reader of its words who goes away does not end it" {
+	plan syncer 'sleep 1; exit 3' # which is told twice
+	sh -c '"$@"; echo $? >left' sh timeout 60 "$BATS_FILE_TMPDIR/stubs/dl-run" -v -m 2 --corpus text.txt \
+		-c small.conf -P 2 run 2>&1 >/dev/null | true
+	[ "$(cat left)" -eq 3 ] || complain "it left with status $(cat left)"
+	all_gone
+}
+
 @test "one learner beyond help does not end the run" {
 	plan learner-0 'exit 3'
 	in_background
