@@ -115,7 +115,8 @@ static int write_checkpoint(struct sync *y)
 
 static int replay(struct sync *y)
 {
-	struct replay_conf conf = { .manifest = &y->manifest, .user = &y->trust, .pool = y->pool };
+	struct replay_conf conf = { .manifest = &y->manifest, .user = &y->trust, .pool = y->pool,
+		.newest = true };
 	struct replay_report report;
 	struct buf text = BUF_INIT;
 	struct err_note note;

@@ -1,4 +1,9 @@
 /* finish - checkpoints of a run, and its end. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "form/frame.h"
 #include "io/place.h"
 #include "round/assemble.h"
 #include "round/rundir.h"
@@ -12,21 +17,29 @@ static int tell_checkpoint(struct syncer *s, const digest *id)
 	return tape_end(s->tape, false);
 }
 
-static int write_checkpoint(struct syncer *s)
+/* From the fragments that the head names, under the name of its step. */
+static int make_checkpoint(struct syncer *s, char path[RUNDIR_PATH], digest *id)
 {
-	struct assemble_conf conf = { s->c.manifest, &s->fragments, &s->makers, s->c.key, syncer_tick, s };
+	struct assemble_conf conf = { s->c.manifest, &s->fragments, &s->makers, s->c.key,
+		s->tape ? syncer_tick : NULL, s };
 	struct atomic a;
-	char path[RUNDIR_PATH];
-	digest id;
 	int rc = place_make(rundir_ckpt(path, s->head.step));
 
 	if (rc < 0 || (rc = place_create(&a, path)) < 0)
 		return rc;
-	rc = assemble(a.fd, path, &conf, &s->head, &id);
+	rc = assemble(a.fd, path, &conf, &s->head, id);
 	if (rc == 0)
-		rc = atomic_commit(&a);
-	else
-		atomic_abort(&a);
+		return atomic_commit(&a);
+	atomic_abort(&a);
+	return rc;
+}
+
+static int write_checkpoint(struct syncer *s)
+{
+	char path[RUNDIR_PATH];
+	digest id;
+	int rc = make_checkpoint(s, path, &id);
+
 	if (rc == 0 && (rc = tell_checkpoint(s, &id)) == 0) {
 		s->ckpt = s->head.step;
 		say_note(s->c.say, "%s is there", path);
@@ -117,4 +130,56 @@ int finish_run(struct syncer *s)
 	s->did = true;
 	rc = syncer_publish(s, false);
 	return rc < 0 ? rc : 1;
+}
+
+/* ---- a run that was done before ---- */
+
+static int check_checkpoint(struct frame_reader *r, const char *path, const struct syncer *s)
+{
+	struct frame_slice slice;
+	struct meta m;
+	int rc = meta_read(&m, frame_header(r));
+
+	if (rc == 0)
+		rc = meta_want(&m, KIND_CHECKPOINT);
+	if (rc == 0 && (strcmp(m.run, syncer_run_id(s)) != 0 || m.step != s->head.step))
+		rc = err_set(ERR_AUTH, "is not the one of the end of this run");
+	if (rc == 0)
+		rc = tensors_same(&s->c.manifest->layout, &frame_header(r)->tensors);
+	if (rc < 0)
+		return err_at(rc, "%s", path);
+	while ((rc = frame_next(r, &slice)) > 0)
+		;
+	return rc;
+}
+
+int finish_verify(const struct syncer *s)
+{
+	struct frame_reader *r = NULL;
+	char path[RUNDIR_PATH];
+	int fd, rc = place_open(rundir_ckpt(path, s->head.step), &fd);
+
+	if (rc <= 0)
+		return rc < 0 ? rc : err_set(ERR_DATA, "%s: not there", path);
+	rc = frame_open(&r, fd, path, &s->makers, NULL);
+	if (rc == 0)
+		rc = check_checkpoint(r, path, s);
+	frame_reader_free(r);
+	close(fd);
+	return rc;
+}
+
+int finish_again(struct syncer *s)
+{
+	char path[RUNDIR_PATH], what[ERR_TEXT];
+	digest id;
+	int rc = finish_verify(s);
+
+	if (rc != ERR_DATA && rc != ERR_AUTH)
+		return rc;
+	snprintf(what, sizeof what, "%s", err_text());
+	if ((rc = make_checkpoint(s, path, &id)) < 0)
+		return err_at(rc, "%.300s, and it can't be made again", what);
+	say_warn(s->c.say, "%.300s: it was made again from the fragments", what);
+	return 0;
 }

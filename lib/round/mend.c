@@ -56,6 +56,8 @@ static int remake_in(struct origin *o, struct syncer *s)
 	int rc = ERR_DATA;
 
 	perform_rules(&conf, s);
+	if (!s->tape)
+		conf.tick = NULL; /* done before: there is no life to be shown */
 	for (uint64_t e = o->published; e >= o->decided && rc == ERR_DATA; e--)
 		rc = commit_remake(&o->commit, &conf, e);
 	return rc;
@@ -183,4 +185,51 @@ int mend_all(struct syncer *s)
 			rc = mend_fragment(s, s->call[i]->fragment);
 		}
 	return rc < 0 ? rc : 0;
+}
+
+/* ---- when the run is done ---- */
+
+/* The first of those that stay lost becomes the error. */
+static void tell_done(struct syncer *s, struct err_note *first, const char *what)
+{
+	char ckpt[RUNDIR_PATH], text[ERR_TEXT], instead[RUNDIR_PATH + 64] = "";
+
+	snprintf(text, sizeof text, "%.300s, and it can't be made again (%.300s)", what, err_text());
+	if (first->code < 0) {
+		say_warn(s->c.say, "%s", text);
+		return;
+	}
+	if (finish_verify(s) == 0)
+		snprintf(instead, sizeof instead, "; the model is whole in %s", rundir_ckpt(ckpt, s->head.step));
+	err_save(first, err_set(ERR_AUTH, "%s: bring it back%s", text, instead));
+}
+
+/* 0 when it is, or is again, as it was published, or is told. */
+static int mend_one(struct syncer *s, unsigned p, struct err_note *first)
+{
+	const struct head_fragment *f = &s->head.fragment[p];
+	char what[ERR_TEXT];
+	int rc = commit_verify(p, f->version, &f->id, &s->makers);
+
+	if (rc != ERR_DATA && rc != ERR_AUTH)
+		return rc;
+	snprintf(what, sizeof what, "%s", err_text());
+	rc = remake(s, p);
+	if (rc == 0)
+		say_warn(s->c.say, "%.300s: it was made again from its answers, the same", what);
+	else if (rc == ERR_DATA || rc == ERR_AUTH)
+		tell_done(s, first, what);
+	else
+		return rc;
+	return 0;
+}
+
+int mend_done(struct syncer *s)
+{
+	struct err_note first = { .code = 0 };
+	int rc = 0;
+
+	for (unsigned p = 0; p < s->fragments.n && rc == 0; p++)
+		rc = mend_one(s, p, &first);
+	return rc < 0 || first.code == 0 ? rc : err_restore(&first);
 }

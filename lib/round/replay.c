@@ -12,6 +12,7 @@
 #include "io/fd.h"
 #include "io/place.h"
 #include "round/audit.h"
+#include "round/commit.h"
 #include "round/decision.h"
 #include "round/merging.h"
 #include "round/rundir.h"
@@ -516,6 +517,55 @@ static int read_tape(struct replay *r, const struct audit *a)
 	return rc;
 }
 
+/* ---- the files that lie there ---- */
+
+/* While the run goes on a version may have been replaced, and removed, since the tape was read. */
+static bool superseded(const struct replay *r, unsigned fragment, uint64_t version)
+{
+	struct audit now;
+	bool newer = audit_open(&now, r->conf->manifest, r->conf->user) == 0 && now.headed &&
+		now.head.fragment[fragment].version > version;
+
+	audit_close(&now);
+	return newer;
+}
+
+/* The others are said, the first is the error. */
+static void damaged(struct replay *r, const char *what)
+{
+	if (r->report->damaged++ > 0 || r->report->different > 0)
+		say_warn(r->say, "%s", what);
+	else
+		snprintf(r->report->first, sizeof r->report->first, "%.700s: dl-sync -r RUN makes it again while base "
+			"and answers of its merge are there, else bring it back", what);
+}
+
+/* Its identity is on the tape, but that of version 0, which the head has while it is the newest. */
+static int check_newest(struct replay *r, const struct audit *a, unsigned p)
+{
+	const struct chain *c = &r->chain[p];
+	bool first = !c->published && a->headed && a->head.fragment[p].version == 0;
+	const digest *id = c->published ? &c->id : first ? &a->head.fragment[p].id : NULL;
+	char what[ERR_TEXT];
+	int rc = id ? commit_verify(p, c->version, id, NULL) : 0;
+
+	if (rc == 0 || !blames_file(rc))
+		return rc;
+	snprintf(what, sizeof what, "%s", err_text());
+	if (!superseded(r, p, c->version))
+		damaged(r, what);
+	return 0;
+}
+
+static int check_all_newest(struct replay *r, const struct audit *a)
+{
+	int rc = 0;
+
+	for (unsigned p = 0; p < r->conf->manifest->fragments && rc == 0; p++)
+		rc = check_newest(r, a, p);
+	return rc;
+}
+
 static int replay_init(struct replay *r)
 {
 	unsigned n = r->conf->manifest->fragments;
@@ -552,9 +602,11 @@ int replay_run(const struct replay_conf *c, struct replay_report *out, struct sa
 		rc = replay_init(&r);
 	if (rc == 0)
 		rc = read_tape(&r, &a);
+	if (rc == 0 && c->newest)
+		rc = check_all_newest(&r, &a);
 	replay_release(&r);
 	audit_close(&a);
-	if (rc == 0 && out->different)
+	if (rc == 0 && (out->different || out->damaged))
 		rc = err_set(ERR_AUTH, "%s", out->first);
 	return rc;
 }
@@ -562,8 +614,9 @@ int replay_run(const struct replay_conf *c, struct replay_report *out, struct sa
 static int format_json(const struct replay_report *r, struct buf *out)
 {
 	int rc = buf_fmt(out, "{\"lines\":%" PRIu64 ",\"versions\":%" PRIu64 ",\"identical\":%" PRIu64
-		",\"collected\":%" PRIu64 ",\"different\":%" PRIu64 ",\"torn\":%s,\"first\":", r->lines,
-		r->versions, r->identical, r->collected, r->different, r->torn ? "true" : "false");
+		",\"collected\":%" PRIu64 ",\"different\":%" PRIu64 ",\"damaged\":%" PRIu64
+		",\"torn\":%s,\"first\":", r->lines, r->versions, r->identical, r->collected, r->different,
+		r->damaged, r->torn ? "true" : "false");
 
 	if (rc == 0)
 		rc = r->first[0] ? json_text(out, r->first) : buf_str(out, "null");
@@ -579,7 +632,9 @@ int replay_format(const struct replay_report *r, bool json, struct buf *out)
 	rc = buf_fmt(out, "%" PRIu64 " lines, %" PRIu64 " versions: %" PRIu64 " rebuilt and identical, %" PRIu64
 		" not kept, %" PRIu64 " different\n", r->lines, r->versions, r->identical, r->collected,
 		r->different);
+	if (rc == 0 && r->damaged)
+		rc = buf_fmt(out, "%" PRIu64 " of the newest are gone, or not as they were published\n", r->damaged);
 	if (rc == 0 && r->first[0])
-		rc = buf_fmt(out, "first difference: %s\n", r->first);
+		rc = buf_fmt(out, "first %s: %s\n", r->different ? "difference" : "of them", r->first);
 	return rc;
 }

@@ -182,12 +182,15 @@ static int take_lock(struct syncer *s)
 	return rc < 0 ? err_at(rc, "another syncer lives") : 0;
 }
 
-static int open_run(struct syncer *s, const struct head *head)
+static int open_run(struct syncer *s, struct head *head)
 {
 	int rc;
 
-	if (head->fragment && head->phase == PHASE_DONE) {
-		s->head.phase = PHASE_DONE;
+	if (head->fragment && head->phase == PHASE_DONE) { /* it stays as it is, and so do tape and epoch */
+		head_release(&s->head);
+		s->head = *head;
+		*head = (struct head){ .fragment = NULL };
+		s->epoch.number = s->head.epoch;
 		return 0;
 	}
 	if ((rc = find_place(s, head)) < 0 || (rc = listen_first(s)) < 0 || (rc = open_policy(s)) < 0)

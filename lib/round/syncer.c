@@ -373,13 +373,21 @@ static void see_off(struct syncer *s)
 	}
 }
 
+/* What is lost of it since then comes back, if that can be. */
+static int done_before(struct syncer *s)
+{
+	int rc = mend_done(s);
+
+	return rc < 0 ? rc : finish_again(s);
+}
+
 int syncer_run(struct syncer *s)
 {
 	double until, began, merged;
 	int rc = 0;
 
-	if (!s->tape) /* it was done before */
-		return 0;
+	if (!s->tape)
+		return done_before(s);
 	if (s->c.once)
 		return run_once(s);
 	while (rc == 0 && !time_to_leave(s)) {

@@ -42,9 +42,10 @@ struct syncer;
  * signal then. */
 int syncer_open(struct syncer **out, const struct syncer_conf *c) ERR_MUST;
 /*
- * 0: the run is done; or it left as it was told, or (once) did something. ERR_AGAIN: nothing could be done
- * (once), or nothing was merged until the deadline; the sentence says who is missing. ERR_BUSY:
- * superseded.
+ * 0: the run is done, and its newest versions and last checkpoint are there, if need be again; or it left as
+ * it was told, or (once) did something. ERR_AGAIN: nothing could be done (once), or nothing was merged until
+ * the deadline; the sentence says who is missing. ERR_BUSY: superseded. ERR_AUTH: something of the run is lost
+ * and can't be made again.
  */
 int syncer_run(struct syncer *s) ERR_MUST;
 void syncer_close(struct syncer *s);

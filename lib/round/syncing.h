@@ -121,6 +121,9 @@ int listen_drop_revoked(struct syncer *s) ERR_MUST;
 int mend_all(struct syncer *s) ERR_MUST;
 /* The same for one fragment, now, if its newest version is not what was published: 1 when it is again. */
 int mend_fragment(struct syncer *s, unsigned p) ERR_MUST;
+/* The same once, for all of a run that was done before. ERR_AUTH: one can't be made again, the sentence says which
+ * and what to do about it; others that can't be are told. */
+int mend_done(struct syncer *s) ERR_MUST;
 
 /* ---- perform ---- */
 
@@ -136,6 +139,10 @@ int perform_merge(struct syncer *s) ERR_MUST;
 int finish_checkpoint(struct syncer *s) ERR_MUST;
 int finish_begin(struct syncer *s) ERR_MUST; /* of the last rounds */
 int finish_run(struct syncer *s) ERR_MUST;   /* 1: done */
+/* The checkpoint at the end of a run that was done before: is it there, to its last byte? ERR_DATA, ERR_AUTH: no. */
+int finish_verify(const struct syncer *s) ERR_MUST;
+/* If not, it is made again from the fragments. */
+int finish_again(struct syncer *s) ERR_MUST;
 
 /* ---- resume ---- */
 

@@ -370,6 +370,86 @@ lines" run/learner/-rf run/learner/tmp.tmp
 	run -0 dl-show --diff now.ckpt also.ckpt
 }
 
+@test "a reader of its words who goes away does not end the syncer" {
+	new_run --target-steps 60
+	learners 2
+	sh -c '"$@"; echo $? >left' sh timeout 60 dl-sync -v -r run 2>&1 | head -n 1
+	[ "$(cat left)" -eq 0 ] || complain "it left with status $(cat left)"
+	tape_has " done step="
+}
+
+# done_run: run/, a copy of one that has come to its end.
+done_run() {
+	rm -rf run
+	if [ ! -e "$BATS_FILE_TMPDIR/done" ]; then
+		new_run --target-steps 60
+		learners 2
+		dl-sync -q -r run
+		mv run "$BATS_FILE_TMPDIR/done"
+	fi
+	cp -r "$BATS_FILE_TMPDIR/done" run
+	last=$(cd run && echo ckpt/*.ckpt)
+	frag=$(cd run && find global/f001 -name '*.frag' | sort -V | tail -n 1)
+}
+as_it_was() {
+	diff -r -x '*.lock' "$BATS_FILE_TMPDIR/done" run
+}
+
+@test "the last checkpoint of a run that is done is made again when it is lost or damaged" {
+	local how why
+	while IFS='|' read -r how why; do
+		done_run
+		eval "$how"
+		run -0 --separate-stderr in_time dl-sync -r run --once
+		expect_stderr_line "^dl-sync: $last: $why.*: it was made again from the fragments$"
+		as_it_was
+	done <<-'END'
+		rm "run/$last"|not there
+		rm -r run/ckpt|not there
+		echo junk >"run/$last"|not a dl file
+		flip_bit "run/$last" 9000|frame
+		truncate -s -10 "run/$last"|
+		dl-init -c "$BATS_FILE_TMPDIR/small.conf" -o "run/$last"|is not the one of the end of this run
+	END
+	run -0 --separate-stderr in_time dl-sync -r run
+	expect_no_stderr
+}
+
+@test "newest versions of a run that is done: --replay tells what is lost or damaged, and the syncer makes it again" {
+	done_run
+	run -0 --separate-stderr dl-sync -r run --replay
+	local other=${frag/f001/f002}
+	other=$(cd run && find global/f002 -name '*.frag' | sort -V | tail -n 1)
+	flip_bit "run/$frag" 9000
+	rm "run/$other"
+	run -3 --separate-stderr dl-sync -r run --replay
+	expect_stdout_like " 0 different
+2 of the newest are gone, or not as they were published
+first of them: $frag: "
+	expect_stderr_like "^dl-sync: $other: not there
+dl-sync: $frag: .*: dl-sync -r RUN makes it again while base and answers of its merge are there, else bring it back$"
+	run -3 --separate-stderr dl-sync -r run --replay --json
+	expect_stdout_like '"different":0,"damaged":2,.*"first":"global/f001/'
+	run -0 --separate-stderr in_time dl-sync -r run
+	expect_stderr_like "dl-sync: $frag: .*: it was made again from its answers, the same"
+	expect_stderr_like "dl-sync: $other: not there: it was made again from its answers, the same"
+	as_it_was
+	run -0 --separate-stderr dl-sync -r run --replay
+}
+
+@test "a newest version of a run that is done, and that can't be made again, is status 3, with what to do" {
+	done_run
+	rm -r run/learner "run/$frag"
+	run -3 --separate-stderr in_time dl-sync -r run --once
+	expect_stderr_line "^dl-sync: $frag: not there, and it can't be made again \(.*\): bring it back; the model is whole in $last$"
+	rm "run/$last"
+	run -3 --separate-stderr in_time dl-sync -r run
+	expect_stderr_line "^dl-sync: $frag: not there, and it can't be made again \(.*\): bring it back$"
+	cp "$BATS_FILE_TMPDIR/done/$frag" "run/$frag"
+	run -0 --separate-stderr in_time dl-sync -r run
+	expect_stderr_line "^dl-sync: $last: not there: it was made again from the fragments$"
+}
+
 @test "old versions go when they are not kept" {
 	dl-init -q -r run -c "$BATS_FILE_TMPDIR/small.conf" -P 4 -H 20 --keep 1
 	learners 2 --rate 1000

@@ -285,7 +285,7 @@ static void test_all(void)
 	CHECK_STR(text.data, "11 lines, 4 versions: 4 rebuilt and identical, 0 not kept, 0 different\n");
 	buf_clear(&text);
 	CHECK(replay_format(&r, true, &text) == 0);
-	CHECK_STR(text.data, "{\"lines\":11,\"versions\":4,\"identical\":4,\"collected\":0,\"different\":0,"
+	CHECK_STR(text.data, "{\"lines\":11,\"versions\":4,\"identical\":4,\"collected\":0,\"different\":0,\"damaged\":0,"
 		"\"torn\":false,\"first\":null}\n");
 	buf_release(&text);
 	/* none of the versions in between is needed */
