@@ -160,18 +160,6 @@ static int trust(char **words, int n)
 	return rc;
 }
 
-/* Own key goes by its name too, though it is not in the directory. */
-static bool is_own(const struct trust *t, const char *who, char print[TRUST_PRINT])
-{
-	struct key own;
-	bool named = !trust_named(t, who) && key_find(&own, o.key, &say) == 0 && strcmp(who, own.name) == 0;
-
-	if (named)
-		sig_fingerprint(print, &own.secret.pub);
-	key_wipe(&own);
-	return named;
-}
-
 /* ---- in a run ---- */
 
 /* A run whose manifest is being changed by its owner. */
@@ -339,32 +327,29 @@ static int list_run(void)
 
 /* ---- here ---- */
 
-static int revoke_one(const char *dir, const char *who)
+static int revoke_one(const char *dir, const char *who, const struct key *own)
 {
-	char print[TRUST_PRINT];
-	struct trust t;
-	int rc = trust_load(&t, o.trust, NULL);
+	int rc = trust_revoke(dir, who, own);
 
-	if (rc < 0)
-		return rc;
-	if (is_own(&t, who, print)) {
-		say_warn(&say, "this is your own key: what is signed with it is refused from now on");
-		who = print;
-	}
-	trust_release(&t);
-	return trust_revoke(dir, who);
+	if (rc == 1)
+		say_warn(&say, "%s is your own key: what is signed with it is refused from now on", who);
+	return rc < 0 ? rc : 0;
 }
 
 static int revoke(char **words, int n)
 {
 	struct buf dir = BUF_INIT;
-	int rc = o.run ? revoke_in_run(words, n) : trust_where(&dir, o.trust);
+	struct key own;
+	bool have;
+	int rc;
 
 	if (o.run)
-		return rc;
-
+		return revoke_in_run(words, n);
+	have = key_have(&own, o.key) > 0; /* one that can't be read must not keep others from being revoked */
+	rc = trust_where(&dir, o.trust);
 	for (int i = 0; rc == 0 && i < n; i++)
-		rc = revoke_one(dir.data, words[i]);
+		rc = revoke_one(dir.data, words[i], have ? &own : NULL);
+	key_wipe(&own);
 	buf_release(&dir);
 	return rc;
 }
@@ -380,39 +365,94 @@ static int forget(char **words, int n)
 	return rc;
 }
 
-static const char *state(const struct trust_entry *e)
+/* A key as the list shows it: of one that was revoked and then replaced, forgotten, or never trusted, only
+ * the line in `revoked` is left. */
+struct shown {
+	const char *name;
+	char print[TRUST_PRINT];
+	const struct sig_public *key; /* NULL: not kept */
+	const char *state;
+};
+
+static void show_entry(struct shown *s, const struct trust_entry *e)
 {
-	return e->revoked ? "revoked" : e->own ? "own" : "trusted";
+	*s = (struct shown){ .name = e->key.name, .key = &e->key.pub,
+		.state = e->revoked ? "revoked" : e->own ? "own" : "trusted" };
+	sig_fingerprint(s->print, &e->key.pub);
 }
 
-static void list_text(const struct trust *t)
+static bool is_shown(const struct shown *v, size_t n, const char *print)
 {
-	char print[TRUST_PRINT];
-	int width = 4;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(v[i].print, print) == 0)
+			return true;
+	return false;
+}
+
+static void show_revocation(struct shown *s, const struct revocation *r)
+{
+	*s = (struct shown){ .name = r->name, .state = "revoked" };
+	memcpy(s->print, r->print, sizeof s->print);
+}
+
+/* All that t knows, each key once. */
+static size_t show_all(struct shown *v, const struct trust *t)
+{
+	size_t n = 0;
 
 	for (size_t i = 0; i < t->n; i++)
-		if ((int)strlen(t->v[i].key.name) > width)
-			width = (int)strlen(t->v[i].key.name);
+		show_entry(&v[n++], &t->v[i]);
+	for (size_t i = 0; i < t->revoked_n; i++)
+		if (!is_shown(v, n, t->revoked[i].print))
+			show_revocation(&v[n++], &t->revoked[i]);
+	return n;
+}
+
+static void list_text(const struct shown *v, size_t n)
+{
+	int width = 4;
+
+	for (size_t i = 0; i < n; i++)
+		if ((int)strlen(v[i].name) > width)
+			width = (int)strlen(v[i].name);
 	printf("%-*s  %-32s  STATE\n", width, "NAME", "FINGERPRINT");
-	for (size_t i = 0; i < t->n; i++) {
-		sig_fingerprint(print, &t->v[i].key.pub);
-		printf("%-*s  %s  %s\n", width, t->v[i].key.name, print, state(&t->v[i]));
-	}
+	for (size_t i = 0; i < n; i++)
+		printf("%-*s  %s  %s\n", width, v[i].name[0] ? v[i].name : "-", v[i].print, v[i].state);
 }
 
 /* One object a line. Names and digits only: nothing in it needs escaping. */
-static void list_json(const struct trust *t)
+static void list_json(const struct shown *v, size_t n)
 {
-	char print[TRUST_PRINT], code[64];
+	char code[64];
 
-	for (size_t i = 0; i < t->n; i++) {
-		const struct trust_entry *e = &t->v[i];
+	for (size_t i = 0; i < n; i++) {
+		const char *mark = v[i].name[0] ? "\"" : "", *name = v[i].name[0] ? v[i].name : "null";
 
-		sig_fingerprint(print, &e->key.pub);
-		sig_base64(code, sizeof code, e->key.pub.b, sizeof e->key.pub.b);
-		printf("{\"name\":\"%s\",\"fingerprint\":\"%s\",\"key\":\"%s\",\"state\":\"%s\"}\n",
-		       e->key.name, print, code, state(e));
+		printf("{\"name\":%s%s%s,\"fingerprint\":\"%s\",", mark, name, mark, v[i].print);
+		if (v[i].key) {
+			sig_base64(code, sizeof code, v[i].key->b, sizeof v[i].key->b);
+			printf("\"key\":\"%s\",", code);
+		} else {
+			printf("\"key\":null,");
+		}
+		printf("\"state\":\"%s\"}\n", v[i].state);
 	}
+}
+
+static int list_trust(const struct trust *t)
+{
+	struct shown *v = calloc(t->n + t->revoked_n + 1, sizeof *v);
+	size_t n;
+
+	if (!v)
+		return err_nomem();
+	n = show_all(v, t);
+	if (o.json)
+		list_json(v, n);
+	else
+		list_text(v, n);
+	free(v);
+	return 0;
 }
 
 static int list(char **words, int n)
@@ -431,12 +471,9 @@ static int list(char **words, int n)
 	key_wipe(&own);
 	if (rc < 0)
 		return rc;
-	if (o.json)
-		list_json(&t);
-	else
-		list_text(&t);
+	rc = list_trust(&t);
 	trust_release(&t);
-	return 0;
+	return rc;
 }
 
 static const struct command {

@@ -52,9 +52,20 @@ static bool same_key(const struct sig_public *a, const struct sig_public *b)
 static bool is_revoked(const struct trust *t, const char *print)
 {
 	for (size_t i = 0; i < t->revoked_n; i++)
-		if (strcmp(t->revoked[i], print) == 0)
+		if (strcmp(t->revoked[i].print, print) == 0)
 			return true;
 	return false;
+}
+
+static int push_revoked(struct trust *t, const struct revocation *r)
+{
+	struct revocation *v = realloc(t->revoked, (t->revoked_n + 1) * sizeof *v);
+
+	if (!v)
+		return err_nomem();
+	t->revoked = v;
+	v[t->revoked_n++] = *r;
+	return 0;
 }
 
 /* ---- DIR/revoked ---- */
@@ -64,11 +75,28 @@ static bool blank(char c)
 	return c == ' ' || c == '\t' || c == '\r';
 }
 
+/* A comment that is nothing but a name is what trust_revoke writes; other words are for people only. */
+static void parse_name(char name[KEY_NAME + 1], const char *comment, size_t n)
+{
+	while (n && (*comment == '#' || blank(*comment))) {
+		comment++;
+		n--;
+	}
+	name[0] = '\0';
+	if (n > KEY_NAME)
+		return;
+	memcpy(name, comment, n);
+	name[n] = '\0';
+	if (key_name_check("key", name) < 0)
+		name[0] = '\0';
+}
+
 /* Adds the fingerprint at the beginning of a line, if there is one. */
 static int parse_revoked_line(struct trust *t, const char *line, size_t n)
 {
 	uint8_t bytes[(TRUST_PRINT - 1) / 2];
-	char word[TRUST_PRINT], (*v)[TRUST_PRINT];
+	char word[TRUST_PRINT];
+	struct revocation r;
 	size_t length = 0, at;
 
 	while (n && blank(line[n - 1]))
@@ -85,12 +113,9 @@ static int parse_revoked_line(struct trust *t, const char *line, size_t n)
 	word[length] = '\0';
 	if (sig_unhex(bytes, sizeof bytes, word) < 0)
 		return err_set(ERR_DATA, "not a fingerprint of %zu hex digits", sizeof word - 1);
-	v = realloc(t->revoked, (t->revoked_n + 1) * sizeof *v);
-	if (!v)
-		return err_nomem();
-	t->revoked = v;
-	sig_hex(v[t->revoked_n++], bytes, sizeof bytes); /* lower case now */
-	return 0;
+	sig_hex(r.print, bytes, sizeof bytes); /* lower case now */
+	parse_name(r.name, line + at, n - at);
+	return push_revoked(t, &r);
 }
 
 int trust_parse_revoked(struct trust *t, const char *text, size_t n)
@@ -320,17 +345,12 @@ int trust_put(struct trust *t, const struct key_pub *key, bool own)
 	return rc;
 }
 
-static int bar(struct trust *t, const char print[TRUST_PRINT])
+static int bar(struct trust *t, const struct revocation *r)
 {
-	char (*v)[TRUST_PRINT];
-
-	if (is_revoked(t, print))
+	if (is_revoked(t, r->print))
 		return 0;
-	v = realloc(t->revoked, (t->revoked_n + 1) * sizeof *v);
-	if (!v)
-		return err_nomem();
-	t->revoked = v;
-	memcpy(v[t->revoked_n++], print, TRUST_PRINT);
+	if (push_revoked(t, r) < 0)
+		return ERR_NOMEM;
 	for (size_t i = 0; i < t->n; i++)
 		t->v[i].revoked = trust_revoked(t, &t->v[i].key.pub);
 	return 0;
@@ -338,10 +358,10 @@ static int bar(struct trust *t, const char print[TRUST_PRINT])
 
 int trust_bar(struct trust *t, const struct sig_public *key)
 {
-	char print[TRUST_PRINT];
+	struct revocation r = { .name = "" };
 
-	sig_fingerprint(print, key);
-	return bar(t, print);
+	sig_fingerprint(r.print, key);
+	return bar(t, &r);
 }
 
 int trust_bar_all(struct trust *t, const struct trust *from)
@@ -349,7 +369,7 @@ int trust_bar_all(struct trust *t, const struct trust *from)
 	int rc = 0;
 
 	for (size_t i = 0; i < from->revoked_n && rc == 0; i++)
-		rc = bar(t, from->revoked[i]);
+		rc = bar(t, &from->revoked[i]);
 	return rc;
 }
 
@@ -386,6 +406,17 @@ bool trust_revoked(const struct trust *t, const struct sig_public *signer)
 
 	sig_fingerprint(print, signer);
 	return is_revoked(t, print);
+}
+
+int trust_welcome(const struct trust *t, const struct key_pub *key)
+{
+	char print[TRUST_PRINT];
+
+	sig_fingerprint(print, &key->pub);
+	if (!is_revoked(t, print))
+		return 0;
+	return err_set(ERR_AUTH, "the key %s of '%s' is revoked here: "
+		       "take it out of the file 'revoked' to trust it again", print, key->name);
 }
 
 static const struct trust_entry *find_name(const struct trust *t, const char *name)
@@ -426,10 +457,8 @@ static int may_add(const struct trust *t, struct key_pub *key, bool *replace)
 	char print[TRUST_PRINT];
 
 	*replace = false;
-	sig_fingerprint(print, &key->pub);
-	if (is_revoked(t, print))
-		return err_set(ERR_AUTH, "the key %s of '%s' is revoked here: "
-			       "take it out of the file 'revoked' to trust it again", print, key->name);
+	if (trust_welcome(t, key) < 0)
+		return ERR_AUTH;
 	if (known) {
 		*key = known->key;
 		return 1;
@@ -534,25 +563,41 @@ int trust_forget(const char *dir, const char *who)
 	return rc;
 }
 
-/* The fingerprint of a name known in t, or of digits given as such. */
-static int resolve(const struct trust *t, const char *who, char print[TRUST_PRINT])
+/* The one that `who` means: of a name, the key that is not revoked yet. */
+static const struct trust_entry *find_who(const struct trust *t, const char *who)
 {
-	const struct trust_entry *e = find_name(t, who);
+	const struct trust_entry *found = NULL;
+
+	for (size_t i = 0; i < t->n; i++)
+		if (goes_by(&t->v[i], who) && (!found || trust_revoked(t, &found->key.pub)))
+			found = &t->v[i];
+	return found;
+}
+
+/* What is to be revoked: a key known in t, or digits given as such. */
+static int resolve(const struct trust *t, const char *who, const struct key *own, struct revocation *r,
+		   bool *is_own)
+{
+	const struct trust_entry *e = find_who(t, who);
 	uint8_t bytes[(TRUST_PRINT - 1) / 2];
 
+	*r = (struct revocation){ .name = "" };
+	*is_own = e && own && same_key(&e->key.pub, &own->secret.pub);
 	if (e) {
-		sig_fingerprint(print, &e->key.pub);
+		sig_fingerprint(r->print, &e->key.pub);
+		memcpy(r->name, e->key.name, sizeof r->name);
 		return 0;
 	}
 	if (sig_unhex(bytes, sizeof bytes, who) == 0) {
-		sig_hex(print, bytes, sizeof bytes);
+		sig_hex(r->print, bytes, sizeof bytes);
 		return 0;
 	}
 	return unknown(t, who);
 }
 
-/* Rewrites DIR/revoked with one more line; the caller holds its lock. */
-static int append_revoked(const char *path, const char *who, const char *print)
+/* Rewrites DIR/revoked with one more line; the caller holds its lock. The name is for people, who see it
+ * in the list when the key is in no other place. */
+static int append_revoked(const char *path, const struct revocation *r)
 {
 	struct buf text = BUF_INIT;
 	int rc = read_revoked(path, &text);
@@ -560,20 +605,20 @@ static int append_revoked(const char *path, const char *who, const char *print)
 	if (rc == 0 && text.len && text.data[text.len - 1] != '\n')
 		rc = buf_str(&text, "\n");
 	if (rc == 0)
-		rc = strcmp(who, print) == 0 ? buf_fmt(&text, "%s\n", print)
-					     : buf_fmt(&text, "%s # %s\n", print, who);
+		rc = buf_fmt(&text, "%s%s%s\n", r->print, r->name[0] ? " # " : "", r->name);
 	if (rc == 0)
 		rc = atomic_put(path, 0644, text.data, text.len, atomic_commit);
 	buf_release(&text);
 	return rc;
 }
 
-int trust_revoke(const char *dir, const char *who)
+int trust_revoke(const char *dir, const char *who, const struct key *own)
 {
 	struct lock lock = LOCK_INIT;
 	struct buf path = BUF_INIT;
 	struct trust t = { 0 };
-	char print[TRUST_PRINT];
+	struct revocation r;
+	bool is_own = false;
 	int rc = dir_make(dir, 0700);
 
 	if (rc == 0)
@@ -582,12 +627,14 @@ int trust_revoke(const char *dir, const char *who)
 		rc = lock_take(&lock, path.data);
 	if (rc == 0)
 		rc = load_directory(&t, dir);
+	if (rc == 0 && own)
+		rc = push_own(&t, own);
 	if (rc == 0)
-		rc = resolve(&t, who, print);
-	if (rc == 0 && !is_revoked(&t, print))
-		rc = append_revoked(path.data, who, print);
+		rc = resolve(&t, who, own, &r, &is_own);
+	if (rc == 0 && !is_revoked(&t, r.print))
+		rc = append_revoked(path.data, &r);
 	lock_release(&lock);
 	trust_release(&t);
 	buf_release(&path);
-	return rc;
+	return rc < 0 ? rc : is_own;
 }

@@ -4,7 +4,7 @@
  * From `path` (option -T: a directory, or a file of public keys), else $DL_TRUST, else
  * CONFIG/trust; and always one's own key. A directory holds NAME.pub for each trusted key, the file
  * name being what this user calls it, and `revoked`: one fingerprint a line (then perhaps a comment
- * after '#'), which overrules everything, one's own key too. What the user revoked in CONFIG/trust
+ * after '#', as the key's name), which overrules everything, one's own key too. What the user revoked in CONFIG/trust
  * counts wherever the keys come from. Entries not called *.pub, or called .*, or that are not
  * regular files are passed over; a .pub that makes no sense is an error that names it, and so is a
  * `revoked` that can't be read.
@@ -24,10 +24,15 @@ struct trust_entry {
 	struct key_pub key;
 	bool own, revoked;
 };
+/* A line of `revoked`: all that is known of a key which is in no other list. */
+struct revocation {
+	char print[TRUST_PRINT];
+	char name[KEY_NAME + 1]; /* empty: the line gives none */
+};
 struct trust {
 	struct trust_entry *v;
 	size_t n;
-	char (*revoked)[TRUST_PRINT]; /* fingerprints */
+	struct revocation *revoked;
 	size_t revoked_n;
 };
 
@@ -52,6 +57,8 @@ int trust_signer(struct key *k, const char *key, const char *path, struct say *s
  * (may be NULL) gets what the key is called here, valid as long as t. */
 int trust_judge(const struct trust *t, const struct sig_public *signer, const char **name) ERR_MUST;
 bool trust_revoked(const struct trust *t, const struct sig_public *signer);
+/* 0, or ERR_AUTH: it is revoked, and what to do to have it back. */
+int trust_welcome(const struct trust *t, const struct key_pub *key) ERR_MUST;
 /* The key known here under this name, or NULL. */
 const struct sig_public *trust_named(const struct trust *t, const char *name);
 
@@ -61,9 +68,10 @@ const struct sig_public *trust_named(const struct trust *t, const char *name);
 int trust_add(const char *dir, struct key_pub *key, const struct key *own) ERR_MUST;
 /* Takes a key out of the directory; whether it is revoked stays as it is. */
 int trust_forget(const char *dir, const char *name_or_fingerprint) ERR_MUST;
-int trust_revoke(const char *dir, const char *name_or_fingerprint) ERR_MUST;
+/* One's own key (may be NULL) goes by its name too; 1 when it was that one. */
+int trust_revoke(const char *dir, const char *name_or_fingerprint, const struct key *own) ERR_MUST;
 
-/* Adds the fingerprints of a `revoked` file's text. */
+/* Adds the lines of a `revoked` file's text. */
 int trust_parse_revoked(struct trust *t, const char *text, size_t n) ERR_MUST;
 
 #endif

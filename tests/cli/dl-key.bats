@@ -264,8 +264,40 @@ setup() {
 	dl-key list | grep -q '^bob .*revoked$'
 	name=$(dl-key show | cut -d' ' -f3)
 	run -0 --separate-stderr dl-key revoke "$name"
-	expect_stderr_line '^dl-key: this is your own key'
+	expect_stderr_line "^dl-key: $name is your own key"
 	dl-key list | grep -q "^$name .*revoked$"
+}
+
+@test "list shows every revoked key, also one that was replaced, forgotten, never trusted, or one's own" {
+	dl-key gen -o anna && dl-key gen -o bob && dl-key trust anna.pub bob.pub
+	anna=$(dl-key show -f anna.pub) bob=$(dl-key show -f bob.pub) own=$(dl-key show -f)
+	name=$(dl-key show | cut -d' ' -f3)
+	dl-key revoke anna "${bob^^}"
+	mkdir new && dl-key gen -o new/anna && dl-key trust new/anna.pub
+	dl-key forget bob
+	run -0 --separate-stderr dl-key revoke "$own"
+	expect_stderr_line "^dl-key: $own is your own key"
+	dl-key gen --replace
+	dl-key revoke 0123456789abcdef0123456789abcdef
+	echo "fedcba9876543210fedcba9876543210 # stolen in May" >>"$HOME/.config/dl/trust/revoked"
+	run -0 --separate-stderr dl-key list
+	expect_no_stderr
+	[ "${#lines[@]}" -eq 8 ]
+	expect_stdout_like "anna +$(dl-key show -f new/anna.pub)  trusted"
+	expect_stdout_like "anna +$anna  revoked"
+	expect_stdout_like "bob +$bob  revoked"
+	expect_stdout_like "$name +$own  revoked"
+	expect_stdout_like "$(dl-key show -f)  own"
+	expect_stdout_like $'\n- +0123456789abcdef0123456789abcdef  revoked'
+	expect_stdout_like $'\n- +fedcba9876543210fedcba9876543210  revoked'
+	dl-key list --json >list.json
+	python3 - "$anna" <<-'PYTHON'
+	import json, sys
+	keys = {k["fingerprint"]: k for k in map(json.loads, open("list.json"))}
+	assert len(keys) == 7, keys
+	assert keys[sys.argv[1]] == {"name": "anna", "fingerprint": sys.argv[1], "key": None, "state": "revoked"}
+	assert keys["0123456789abcdef0123456789abcdef"]["name"] is None
+	PYTHON
 }
 
 @test "a list of revoked keys that makes no sense stops everything" {

@@ -22,7 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 			abort();
 	if (trust_parse_revoked(&t, text, n) == 0)
 		for (size_t i = 0; i < t.revoked_n; i++)
-			if (strspn(t.revoked[i], "0123456789abcdef") != TRUST_PRINT - 1)
+			if (strspn(t.revoked[i].print, "0123456789abcdef") != TRUST_PRINT - 1 ||
+			    (t.revoked[i].name[0] && key_name_check("key", t.revoked[i].name) < 0))
 				abort();
 	trust_release(&t);
 	buf_release(&line);

@@ -141,10 +141,10 @@ static void test_trust(void)
 	strcpy(other.name, "anna");
 	CHECK(trust_add(".config/dl/trust", &other, NULL) == ERR_DATA);
 	CHECK_SAYS("--name");
-	CHECK(trust_revoke(".config/dl/trust", "ana") == ERR_DATA);
+	CHECK(trust_revoke(".config/dl/trust", "ana", &own) == ERR_DATA);
 	CHECK_SAYS("did you mean 'anna'");
-	CHECK(trust_revoke(".config/dl/trust", "anna") == 0);
-	CHECK(trust_revoke(".config/dl/trust", "anna") == 0);
+	CHECK(trust_revoke(".config/dl/trust", "anna", &own) == 0);
+	CHECK(trust_revoke(".config/dl/trust", "anna", &own) == 0);
 	CHECK(trust_add(".config/dl/trust", &anna, NULL) == ERR_AUTH);
 	CHECK(trust_load(&t, "anna.pub", NULL) == 0); /* given by hand, revoked all the same */
 	CHECK(trust_judge(&t, &anna.pub, NULL) == ERR_AUTH);
@@ -155,18 +155,23 @@ static void test_trust(void)
 
 	sig_fingerprint(print, &own.secret.pub);
 	CHECK(trust_signer(&own, NULL, NULL, NULL) == 0);
-	CHECK(trust_revoke(".config/dl/trust", print) == 0);
+	CHECK(trust_revoke(".config/dl/trust", print, &own) == 1);
 	CHECK(trust_load(&t, NULL, &own) == 0);
+	CHECK(t.revoked_n == 2);
+	CHECK_STR(t.revoked[0].name, "anna");
+	CHECK_STR(t.revoked[1].name, "anna"); /* as it was called above */
 	CHECK(trust_judge(&t, &own.secret.pub, NULL) == ERR_AUTH);
 	trust_release(&t);
 	CHECK(trust_signer(&own, NULL, "anna.pub", NULL) == ERR_AUTH);
 	CHECK_SAYS("is revoked: sign with another one (-k), or make a new one: dl-key gen --replace");
 
-	snprintf(text, sizeof text, "# a list\r\n\r\n%s  # why\r\nnonsense\r\n", print);
+	snprintf(text, sizeof text, "# a list\r\n\r\n%s  # stolen in May\r\n%s #anna \nnonsense\r\n", print, print);
 	t = (struct trust){ 0 };
 	CHECK(trust_parse_revoked(&t, text, strlen(text)) == ERR_DATA);
-	CHECK_SAYS("line 4: not a fingerprint");
-	CHECK(t.revoked_n == 1);
+	CHECK_SAYS("line 5: not a fingerprint");
+	CHECK(t.revoked_n == 2);
+	CHECK_STR(t.revoked[0].name, "");
+	CHECK_STR(t.revoked[1].name, "anna");
 	trust_release(&t);
 }
 
