@@ -200,8 +200,10 @@ static int change_end(struct change *c, int rc)
 static int admit_key(struct change *c, const struct key_pub *key, unsigned roles)
 {
 	char print[TRUST_PRINT];
-	int rc = manifest_admit(&c->manifest, key, roles);
+	int rc = trust_welcome(&c->trust, key);
 
+	if (rc == 0)
+		rc = manifest_admit(&c->manifest, key, roles);
 	if (rc < 0)
 		return rc;
 	c->changed |= rc == 0;

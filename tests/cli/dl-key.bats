@@ -405,6 +405,17 @@ role() {
 	[ "$(role anna)" = $'learner\nrevoked' ] || [ "$(role anna)" = $'revoked\nlearner' ]
 }
 
+@test "a key that the owner has revoked is not admitted" {
+	a_run
+	dl-key trust anna.pub && dl-key revoke anna
+	run -3 --separate-stderr dl-key admit -r run anna.pub
+	expect_stderr_line "^dl-key: the key $(dl-key show -f anna.pub) of 'anna' is revoked here: take it out of"
+	run -3 dl-key admit -r run -n other anna.pub
+	run -3 dl-key admit -r run --as syncer bert.pub anna.pub
+	[ "$(serial)" = 1 ]
+	[ "$(dl-key list -r run | wc -l)" -eq 2 ]
+}
+
 @test "a name belongs to one key, a key has one name" {
 	a_run
 	dl-key admit -r run anna.pub
