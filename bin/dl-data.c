@@ -266,8 +266,6 @@ static int share_out(struct corpus *c, const struct key *key, char *const *words
 
 	if (o.holdout_given)
 		s.every = (uint64_t)llround(1 / o.holdout);
-	if (rc == 0 && s.tokens == 0)
-		rc = err_set(ERR_DATA, "the corpus is empty");
 	if (rc == 0)
 		rc = split_check(&s);
 	for (; rc == 0 && n < s.parts; n++)
@@ -282,6 +280,13 @@ static int share_out(struct corpus *c, const struct key *key, char *const *words
 		free(part[i].path);
 	free(part);
 	return rc;
+}
+
+static int check_corpus(const struct corpus *c, const struct corpus_input *in, int n)
+{
+	if (corpus_tokens(c) > 0)
+		return 0;
+	return err_set(ERR_DATA, "%s%s: the corpus is empty", in[0].name, n > 1 ? " and the other inputs" : "");
 }
 
 static int pack(char **words, int n, const struct key *key)
@@ -299,6 +304,8 @@ static int pack(char **words, int n, const struct key *key)
 	rc = open_inputs(in, words, n);
 	if (rc == 0)
 		rc = corpus_open(&c, &conf, in, (size_t)n);
+	if (rc == 0)
+		rc = check_corpus(c, in, n);
 	if (rc == 0)
 		rc = share_out(c, key, words, (size_t)n);
 	corpus_close(c);

@@ -65,6 +65,11 @@ static int strange(const uint8_t *in)
 	return err_set(ERR_DATA, "not a dl file");
 }
 
+bool preamble_sealed(const uint8_t in[CHAIN_MAGIC])
+{
+	return memcmp(in, magic, CHAIN_MAGIC) == 0;
+}
+
 int preamble_get(struct sig_public *signer, const uint8_t in[CHAIN_PREAMBLE], size_t n)
 {
 	size_t head = n < CHAIN_MAGIC ? n : CHAIN_MAGIC;
@@ -73,7 +78,7 @@ int preamble_get(struct sig_public *signer, const uint8_t in[CHAIN_PREAMBLE], si
 		return err_set(ERR_AUTH, "empty: whatever should have written it did not");
 	if (n < CHAIN_MAGIC && memcmp(in, magic, head) != 0)
 		return err_set(ERR_DATA, "not a dl file");
-	if (n >= CHAIN_MAGIC && memcmp(in, magic, CHAIN_MAGIC) != 0)
+	if (n >= CHAIN_MAGIC && !preamble_sealed(in))
 		return strange(in);
 	if (n < CHAIN_PREAMBLE)
 		return err_set(ERR_AUTH, "truncated: ends before its first frame");

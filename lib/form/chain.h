@@ -5,6 +5,7 @@
 #ifndef CHAIN_H
 #define CHAIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,8 @@ void prelude_put(uint8_t out[CHAIN_PRELUDE], const struct prelude *p);
 int prelude_get(struct prelude *p, const uint8_t in[CHAIN_PRELUDE]) ERR_MUST;
 
 void preamble_put(uint8_t out[CHAIN_PREAMBLE], const struct sig_public *signer);
+/* Are these the first bytes of a sealed file? */
+bool preamble_sealed(const uint8_t in[CHAIN_MAGIC]);
 /* n is how many bytes there were. ERR_DATA "not a dl file", ERR_AUTH when it is one but damaged or
  * cut. */
 int preamble_get(struct sig_public *signer, const uint8_t in[CHAIN_PREAMBLE], size_t n) ERR_MUST;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "form/frame.h"
 #include "form/ids.h"
 #include "io/fd.h"
 
@@ -36,6 +37,17 @@ static void push(struct corpus *c, struct segment s)
 	c->v[c->n++] = s;
 }
 
+/* To train on the bytes of a compressed, signed file is a mistake that nothing later would show. */
+static int refuse_sealed(const struct segment *s)
+{
+	int rc = frame_begins(s->fd, s->offset);
+
+	if (rc <= 0)
+		return rc;
+	return err_set(ERR_DATA, "is a sealed file, not text or ids: a shard is used as it is, and dl-data -d "
+		       "prints what is in it");
+}
+
 /* An input that holds tokens as they are. */
 static int add_plain(struct corpus *c, const struct corpus_input *in)
 {
@@ -53,6 +65,8 @@ static int add_plain(struct corpus *c, const struct corpus_input *in)
 	}
 	s.offset = (uint64_t)offset;
 	size -= s.offset < size ? s.offset : size;
+	if ((rc = refuse_sealed(&s)) < 0)
+		goto fail;
 	if (size % c->width) {
 		rc = err_set(ERR_DATA, "%" PRIu64 " bytes are not whole ids of %zu bytes", size, c->width);
 		goto fail;

@@ -29,7 +29,7 @@ struct corpus_input {
 };
 
 struct corpus;
-/* Reads pipes and ids to their end. Errors name the input. */
+/* Reads pipes and ids to their end. Errors name the input; a sealed file is none. */
 int corpus_open(struct corpus **out, const struct corpus_conf *c, const struct corpus_input *in, size_t n)
 	ERR_MUST;
 void corpus_close(struct corpus *c);

@@ -80,6 +80,8 @@ struct frame_slice {
 	const void *elements;      /* integers */
 };
 
+/* 1: the bytes from `offset` on are, or claim to be, a sealed file. */
+int frame_begins(int fd, uint64_t offset) ERR_MUST;
 /* Reads and verifies magic and header, in this order: is it a dl file, is its signer trusted, does
  * the seal verify, is its format known. `name` is for messages. trust NULL: anybody's seal will do,
  * as long as it verifies, and whose it is (frame_signer) is for the caller to judge. The descriptor

@@ -196,6 +196,16 @@ static int start(struct frame_reader *r)
 	return 0;
 }
 
+int frame_begins(int fd, uint64_t offset)
+{
+	uint8_t first[CHAIN_MAGIC];
+	ssize_t n = fd_read_at(fd, first, sizeof first, offset);
+
+	if (n < 0)
+		return (int)n;
+	return (size_t)n == sizeof first && preamble_sealed(first);
+}
+
 int frame_open(struct frame_reader **out, int fd, const char *name, const struct trust *trust,
 	struct pool *pool)
 {

@@ -41,13 +41,28 @@ tokens() {
 	: >empty
 	run -1 --separate-stderr dl-data -o out empty
 	expect_stdout ""
-	expect_stderr_line '^dl-data: the corpus is empty$'
+	expect_stderr_line '^dl-data: empty: the corpus is empty$'
 	run -1 --separate-stderr bash -c 'dl-data </dev/null'
-	expect_stderr_line '^dl-data: the corpus is empty$'
+	expect_stderr_line '^dl-data: standard input: the corpus is empty$'
+	run -1 --separate-stderr dl-data -o out empty empty
+	expect_stderr_line '^dl-data: empty and the other inputs: the corpus is empty$'
 	printf ' \n\n' >blank
 	run -1 --separate-stderr dl-data --ids --vocab 10 -o out blank
-	expect_stderr_line '^dl-data: the corpus is empty$'
+	expect_stderr_line '^dl-data: blank: the corpus is empty$'
 	expect_no_file out.tok
+}
+
+@test "a sealed file is not packed again as if it were text" {
+	corpus 5000 >text
+	dl-data -o q text
+	for input in "q.tok" "text q.tok" "- <q.tok" "--binary u16 --vocab 65536 q.tok"; do
+		run -1 --separate-stderr bash -c "dl-data -o again $input"
+		expect_stderr_line '^dl-data: (q\.tok|standard input): is a sealed file, not text or ids: .*dl-data -d'
+	done
+	run -1 --separate-stderr bash -c 'cat q.tok | dl-data -o again'
+	expect_stderr_line '^dl-data: standard input: is a sealed file'
+	expect_no_file again.tok
+	head -c 7 q.tok | dl-data | dl-data -d | cmp - <(head -c 7 q.tok)
 }
 
 @test "a corpus of one byte is a shard of one token" {
