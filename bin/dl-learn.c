@@ -1,7 +1,10 @@
 /*
  * dl-learn - checkpoint in, inner steps, delta out; or a learner of a run directory.
  */
+#include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +22,7 @@
 #include "io/output.h"
 #include "io/ranks.h"
 #include "io/wake.h"
+#include "round/audit.h"
 #include "round/checkpoint.h"
 #include "round/estimate.h"
 #include "round/learner.h"
@@ -404,6 +408,38 @@ static int enter(struct work *w)
 	return rundir_enter(o.run);
 }
 
+/* Was there never a learner of this name in the run? */
+static bool is_new(const struct work *w)
+{
+	char name[KEY_NAME + 1], path[RUNDIR_PATH];
+
+	if (o.learner.name && key_name_check("learner", o.learner.name) < 0)
+		return false;
+	if (o.learner.name)
+		snprintf(name, sizeof name, "%s", o.learner.name);
+	else
+		learner_name(name, &w->key, w->shard);
+	snprintf(path, sizeof path, "learner/%s", name);
+	return access(path, F_OK) < 0 && errno == ENOENT;
+}
+
+/* That the run is done is said, and one who comes only now leaves no trace in it: then true. What can't be read
+ * is for learner_run_open to say. */
+static bool comes_too_late(const struct work *w)
+{
+	struct manifest m = { 0 };
+	struct audit a = { .manifest = NULL };
+	bool over = false;
+
+	if (manifest_load(&m, &w->trust) == 0 && audit_open(&a, &m, &w->trust) == 0)
+		over = a.headed && a.head.phase == PHASE_DONE;
+	if (over)
+		say_warn(&say, "the run is done (step %" PRIu64 ")", a.head.step);
+	audit_close(&a);
+	manifest_release(&m);
+	return over && is_new(w);
+}
+
 static int take_part(struct work *w)
 {
 	struct learner_run_conf c;
@@ -414,6 +450,8 @@ static int take_part(struct work *w)
 		return rc;
 	if ((rc = enter(w)) < 0)
 		return rc;
+	if (comes_too_late(w))
+		return 0;
 	c.metrics = w->metrics;
 	c.spmd = w->spmd;
 	if ((rc = wake_catch()) < 0)

@@ -583,7 +583,7 @@ static int enter(struct work *w)
 	if (rc == 0)
 		rc = dir_make(LOG, 0777);
 	if (rc == 0 && (rc = lock_take(&w->lock, LOG "/dl-run")) < 0)
-		rc = err_at(rc, "%s", o.run);
+		rc = err_at(rc, rc == ERR_BUSY ? "%s: another dl-run is at work" : "%s", o.run);
 	if (rc == 0)
 		rc = view_open(&w->view, &w->trust, clock_monotonic());
 	if (rc == 0 && old)
@@ -680,6 +680,19 @@ static void release(struct work *w)
 	free(w->trust_path);
 }
 
+/* What goes on with the run: without options that count for this start only, few words do. */
+static void tell_stop(void)
+{
+	bool other = o.threads || o.batch || o.context || o.key || o.trust;
+	struct buf name = BUF_INIT;
+
+	if (other || words_quote(&name, o.run) < 0)
+		say_warn(&say, "stopped: the same command goes on");
+	else
+		say_warn(&say, "stopped: dl-run -m %" PRIu64 " %s goes on", o.learners, name.data);
+	buf_release(&name);
+}
+
 int main(int argc, char **argv)
 {
 	struct work w = { .lock = LOCK_INIT };
@@ -694,7 +707,7 @@ int main(int argc, char **argv)
 	if (rc == 0)
 		rc = run(&w);
 	if (rc == 0 && w.signal)
-		say_note(&say, "stopped: the same command goes on");
+		tell_stop();
 	release(&w);
 	if (rc == 0 && w.signal) { /* all is saved; who started us shall know why we left */
 		signal(w.signal, SIG_DFL);

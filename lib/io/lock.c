@@ -21,14 +21,15 @@ static bool no_locks_here(int e)
 /* Who wrote the lock file last: the holder, unless it is just now doing so. */
 static int busy(int fd, const char *path)
 {
+	const char *end = access(path, F_OK) == 0 ? "" : ".lock"; /* a file that can be looked at */
 	char holder[HOLDER + 1] = "";
 
 	if (pread(fd, holder, sizeof holder - 1, 0) < 0)
 		holder[0] = '\0';
 	holder[strspn(holder, "0123456789")] = '\0';
 	if (!holder[0])
-		return err_set(ERR_BUSY, "%s: in use by another process", path);
-	return err_set(ERR_BUSY, "%s: in use by process %s", path, holder);
+		return err_set(ERR_BUSY, "%s%s: in use by another process", path, end);
+	return err_set(ERR_BUSY, "%s%s: in use by process %s", path, end, holder);
 }
 
 /* Empty, or a short number as sign leaves it: only then is it ours to write to. A crash of the machine may have

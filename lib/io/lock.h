@@ -18,7 +18,8 @@ struct lock {
 };
 #define LOCK_INIT { -1, false }
 
-/* ERR_BUSY at once when somebody else holds it: "state: in use by process 4711". */
+/* ERR_BUSY at once when somebody else holds it: "state: in use by process 4711"; where there is no such file,
+ * it is the lock's: "state.lock: in use ...". */
 int lock_take(struct lock *l, const char *path) ERR_MUST;
 void lock_release(struct lock *l);
 

@@ -191,6 +191,7 @@ static int open_run(struct syncer *s, struct head *head)
 		s->head = *head;
 		*head = (struct head){ .fragment = NULL };
 		s->epoch.number = s->head.epoch;
+		say_warn(s->c.say, "the run is done (step %" PRIu64 ")", s->head.step);
 		return 0;
 	}
 	if ((rc = find_place(s, head)) < 0 || (rc = listen_first(s)) < 0 || (rc = open_policy(s)) < 0)

@@ -461,7 +461,7 @@ inject() {
 	merge -s state -o g1 g0 a.delta
 	exec 4>&-
 	expect_status 4
-	expect_stderr_line "^dl-merge: state: in use by another process$"
+	expect_stderr_line "^dl-merge: state(\.lock)?: in use by another process$"
 	expect_no_file g1 state
 }
 

@@ -219,6 +219,27 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 	[ "$(cat saved)" = saved ]
 	all_gone
 	[ ! -s out ]
+	[ "$(tail -n 1 err)" = "dl-run: stopped: dl-run -m 2 run goes on" ]
+}
+
+@test "stopped with options that count for one start only, it says to give them again; with -q nothing" {
+	local options
+	for options in "-j 1" "-j 1 -q"; do
+		rm -f pids.* on
+		plan learner-0 'echo on >../on; sleep 30'
+		# shellcheck disable=SC2086 # words on purpose
+		env --default-signal=INT "$BATS_FILE_TMPDIR/stubs/dl-run" -m 2 --corpus text.txt -c small.conf -P 2 \
+			$options run >out 2>err </dev/null 3>&- &
+		runner=$!
+		wait_for '[ -s on ]'
+		kill -TERM "$runner"
+		ends 143
+		if [ "$options" = "-j 1" ]; then
+			[ "$(tail -n 1 err)" = "dl-run: stopped: the same command goes on" ]
+		else
+			[ ! -s err ]
+		fi
+	done
 }
 
 @test "a second interrupt kills at once" {
@@ -246,7 +267,7 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 	in_background
 	wait_for '[ -s pids.learner-1 ]'
 	run -4 --separate-stderr stubbed
-	expect_stderr_line "^dl-run: run: log/dl-run: in use by process $runner$"
+	expect_stderr_line "^dl-run: run: another dl-run is at work: log/dl-run\.lock: in use by process $runner$"
 	kill -TERM "$runner"
 	ends 143
 }

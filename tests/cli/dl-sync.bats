@@ -86,7 +86,12 @@ replays() {
 	run -0 --separate-stderr dl-show --verify run/ckpt/*.ckpt
 	replays
 	expect_no_temporary run
-	run -0 --separate-stderr in_time dl-sync -r run # it is done
+	for mode in "" --once; do
+		# shellcheck disable=SC2086 # one word, or none
+		run -0 --separate-stderr in_time dl-sync $mode -r run
+		expect_stderr_line '^dl-sync: the run is done \(step [0-9]+\)$'
+	done
+	run -0 --separate-stderr dl-sync -q --once -r run
 	expect_no_stderr
 }
 
@@ -148,7 +153,7 @@ replays() {
 	begin first dl-sync -r run
 	until_tape " epoch epoch=1 "
 	run -4 --separate-stderr in_time dl-sync -r run
-	expect_stderr_line "^dl-sync: another syncer lives: syncer/lock: in use by process $first"
+	expect_stderr_line "^dl-sync: another syncer lives: syncer/lock\.lock: in use by process $first"
 	kill "$first"
 	wait "$first" # tidily: status 0
 	tape_has " end "

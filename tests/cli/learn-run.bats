@@ -194,7 +194,7 @@ lives() { # NAME INCARNATION
 	await made_steps ann 1
 	run --separate-stderr in_time dl-learn -r run -d text.0.tok -i ann -n 1
 	expect_status 4
-	expect_stderr_line "^dl-learn: learner/ann/state: in use by process $pid$"
+	expect_stderr_line "^dl-learn: learner/ann/state(\.lock)?: in use by process $pid$"
 	kill "$pid"
 	wait "$pid"
 }
@@ -316,4 +316,22 @@ lives() { # NAME INCARNATION
 	wait "$syncer" || true
 	[ "$(told run/learner/ann/beat incarnation)" -eq 2 ]
 	[ "$(told run/learner/bob/beat f001 | cut -d ' ' -f 6)" -ge 0 ]
+}
+
+@test "on a run that is done it says so, and one who was never there leaves no trace" {
+	need_syncer
+	dl-init -r done -c small.conf --seed 3 -P 2 -H 4 --target-steps 8 --lease 1s
+	dl-sync -q -r done 3>&- &
+	dl-learn -q -j 1 -r done -d text.0.tok -i ann
+	wait
+	for name in "-i ann" "-i bob" ""; do
+		# shellcheck disable=SC2086 # words on purpose
+		run -0 --separate-stderr dl-learn -j 1 -r done -d text.1.tok $name
+		expect_stdout ""
+		expect_stderr_line '^dl-learn: the run is done \(step [0-9]+\)$'
+	done
+	[ "$(ls done/learner)" = ann ]
+	run -0 --separate-stderr dl-learn -q -j 1 -r done -d text.1.tok
+	expect_no_stderr
+	run -0 --separate-stderr dl-show --ledger done
 }

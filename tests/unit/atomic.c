@@ -196,7 +196,7 @@ static void test_lock(void)
 	CHECK(lock_take(&a, "state") == 0);
 	if (!a.held)
 		return;
-	snprintf(want, sizeof want, "state: in use by process %ld", (long)getpid());
+	snprintf(want, sizeof want, "state.lock: in use by process %ld", (long)getpid());
 	CHECK(lock_take(&b, "state") == ERR_BUSY && b.fd == -1);
 	CHECK_STR(err_text(), want);
 	lock_release(&b);

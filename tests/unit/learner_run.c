@@ -411,7 +411,7 @@ static int another_process(void)
 	CHECK(shard_open(&shard, dir.base.shard, &dir.base.trust) == 0);
 	CHECK(learner_run_open(&l, &c, shard, &dir.base.key, &dir.base.trust, NULL,
 		clock_monotonic(), NULL) == ERR_BUSY);
-	CHECK_SAYS("learner/ann/state: in use by process");
+	CHECK_SAYS("learner/ann/state.lock: in use by process");
 	shard_close(shard);
 	return 0;
 }
