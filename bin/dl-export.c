@@ -60,7 +60,7 @@ static int check_options(const char *in, int n)
 	if (!o.format || !o.out)
 		return err_set(ERR_USAGE, "say which format and where: -f FORMAT -o OUT");
 	if (!format_find(o.format))
-		return err_set(ERR_USAGE, "option --format: '%s' is none that can be written; see -h", o.format);
+		return format_unknown(o.format, true);
 	if (n > 1)
 		return err_set(ERR_USAGE, "one file to export, not %d", n);
 	rc = output_apart(o.out, "the output", in, "the input");

@@ -48,7 +48,7 @@ static int check_options(int n)
 	if (!o.format)
 		return err_set(ERR_USAGE, "say which format: -f hf or -f safetensors");
 	if (!f || !f->read)
-		return err_set(ERR_USAGE, "option --format: '%s' is none that can be read; see -h", o.format);
+		return format_unknown(o.format, false);
 	if (n != 1)
 		return err_set(ERR_USAGE, "say what to import, one directory or file");
 	if (o.label && key_name_check("label", o.label) < 0)

@@ -25,13 +25,17 @@ static struct {
 	const char *conf, *tokenizer, *output, *label, *run, *key, *trust, *rule, *experts, *adopt, *delta;
 	uint64_t seed, fragments, interval, quorum, tau, invite, target_steps, target_tokens, every, keep;
 	double gamma, eta, mu, outlier, lease;
-	bool print, tokenizer_given, seed_given, conf_given, fragments_given, of_run, quiet, verbose;
+	bool print, tokenizer_given, seed_given, conf_given, quiet, verbose;
+	struct {
+		bool trust, fragments, interval, quorum, tau, invite, gamma, rule, experts, eta, mu, outlier, adopt, delta,
+			target_steps, target_tokens, every, keep, lease;
+	} of_run; /* given, and for run directories only */
 } o = {
 	.conf = "tiny", .interval = 24, .quorum = 1, .tau = 2, .keep = 2, .gamma = 1, .eta = 0.7, .mu = 0.9,
 	.outlier = 100, .lease = 30, .rule = "rda", .experts = "tokens", .adopt = "rebase", .delta = "f32",
 };
 
-#define OF_RUN .given = &o.of_run
+#define OF_RUN(option) .given = &o.of_run.option
 static const struct opt table[] = {
 	{ 'c', "conf", OPT_TEXT, &o.conf, "CONF",
 	  "configuration: a file, '-', or tiny (the default), small, medium, moe",
@@ -46,40 +50,41 @@ static const struct opt table[] = {
 	{ 'r', "run", OPT_TEXT, &o.run, "RUN", "make a run directory (not there yet, or empty)" },
 	{ 'P', "fragments", OPT_U64, &o.fragments, "N",
 	  "run: pieces that are merged one by one (24, or as many as there are tensors)", 1,
-	  FRAGMENT_MAX, &o.fragments_given },
+	  FRAGMENT_MAX, OF_RUN(fragments) },
 	{ 'H', "interval", OPT_U64, &o.interval, "N", "run: inner steps between merges of a fragment (24)",
-	  1, 1e9, OF_RUN },
+	  1, 1e9, OF_RUN(interval) },
 	{ 'K', "quorum", OPT_U64, &o.quorum, "N", "run: answers a merge needs at least (1)", 1, 1e6,
-	  OF_RUN },
+	  OF_RUN(quorum) },
 	{ 0, "tau", OPT_U64, &o.tau, "N",
-	  "run: inner steps from call to merge, and rounds open at once (2)", 1, 1e6, OF_RUN },
+	  "run: inner steps from call to merge, and rounds open at once (2)", 1, 1e6, OF_RUN(tau) },
 	{ 0, "invite", OPT_U64, &o.invite, "N", "run: learners called for a round, drawn by lot (0: all)",
-	  0, 1e6, OF_RUN },
+	  0, 1e6, OF_RUN(invite) },
 	{ 0, "gamma", OPT_F64, &o.gamma, "X", "run: part of the slack that late answers get (1)", 0, 1e6,
-	  OF_RUN },
-	{ 0, "rule", OPT_TEXT, &o.rule, "RULE", "run: rda (the default) or direct", OF_RUN },
+	  OF_RUN(gamma) },
+	{ 0, "rule", OPT_TEXT, &o.rule, "RULE", "run: rda (the default) or direct", OF_RUN(rule) },
 	{ 0, "expert-weights", OPT_TEXT, &o.experts, "WEIGHTS",
-	  "run: of answers for experts of a mixture: tokens (the default) or routed", OF_RUN },
-	{ 0, "outer-lr", OPT_F64, &o.eta, "X", "run: outer learning rate (0.7)", 0, 100, OF_RUN },
-	{ 0, "momentum", OPT_F64, &o.mu, "X", "run: outer momentum (0.9)", 0, 0.9999, OF_RUN },
+	  "run: of answers for experts of a mixture: tokens (the default) or routed", OF_RUN(experts) },
+	{ 0, "outer-lr", OPT_F64, &o.eta, "X", "run: outer learning rate (0.7)", 0, 100, OF_RUN(eta) },
+	{ 0, "momentum", OPT_F64, &o.mu, "X", "run: outer momentum (0.9)", 0, 0.9999, OF_RUN(mu) },
 	{ 0, "outlier", OPT_F64, &o.outlier, "X",
-	  "run: refuse answers with X times the median norm (100; 0: none)", 0, 1e300, OF_RUN },
+	  "run: refuse answers with X times the median norm (100; 0: none)", 0, 1e300, OF_RUN(outlier) },
 	{ 0, "adopt", OPT_TEXT, &o.adopt, "RULE",
-	  "run: how learners take a new version: rebase (the default), overwrite or mix:A", OF_RUN },
+	  "run: how learners take a new version: rebase (the default), overwrite or mix:A", OF_RUN(adopt) },
 	{ 0, "delta", OPT_TEXT, &o.delta, "ENC", "run: encoding of answers: f32 (the default), f32r or bf16",
-	  OF_RUN },
+	  OF_RUN(delta) },
 	{ 0, "target-steps", OPT_U64, &o.target_steps, "N", "run: global steps to its end (0: endless)", 0,
-	  1e15, OF_RUN },
+	  1e15, OF_RUN(target_steps) },
 	{ 0, "target-tokens", OPT_U64, &o.target_tokens, "N", "run: tokens of all learners to its end", 0,
-	  1e15, OF_RUN },
+	  1e15, OF_RUN(target_tokens) },
 	{ 0, "checkpoint-every", OPT_U64, &o.every, "N",
-	  "run: global steps between checkpoints (0: one at the end)", 0, 1e15, OF_RUN },
+	  "run: global steps between checkpoints (0: one at the end)", 0, 1e15, OF_RUN(every) },
 	{ 0, "keep", OPT_U64, &o.keep, "N", "run: old versions of a fragment that stay (2; 0: all)", 0, 1e9,
-	  OF_RUN },
+	  OF_RUN(keep) },
 	{ 0, "lease", OPT_SECONDS, &o.lease, "TIME", "run: silence after which one counts as lost (30s)",
-	  OF_RUN },
+	  OF_RUN(lease) },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "secret key to sign with" },
-	{ 'T', "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys, instead of $DL_TRUST or the default" },
+	{ 'T', "trust", OPT_TEXT, &o.trust, "PATH", "trusted keys, instead of $DL_TRUST or the default",
+	  OF_RUN(trust) },
 	{ 'q', "quiet", OPT_FLAG, &o.quiet, NULL, "say errors only" },
 	{ 'v', "verbose", OPT_FLAG, &o.verbose, NULL, "say what was made" },
 	OPT_END
@@ -447,7 +452,7 @@ static int fill_manifest(struct manifest *m, struct plan *p, const struct key *o
 	p->layout = (struct tensors){ 0 };
 	m->owner = owner->secret.pub;
 	manifest_defaults(m);
-	if (o.fragments_given)
+	if (o.of_run.fragments)
 		m->fragments = (unsigned)o.fragments;
 	else if (m->fragments < 24)
 		say_note(&say, "%u fragments: the model has no more tensors", m->fragments);
@@ -539,18 +544,30 @@ static int check_apart(void)
 	return rc < 0 ? rc : output_apart(o.output, "the output", o.tokenizer, "an input");
 }
 
+/* An option that was given and is for run directories only, or NULL. */
+static const struct opt *option_of_run(void)
+{
+	const bool *first = (const bool *)&o.of_run, *end = (const bool *)(&o.of_run + 1);
+
+	for (const struct opt *t = table; t->name; t++)
+		if (t->given && t->given >= first && t->given < end && *t->given)
+			return t;
+	return NULL;
+}
+
 static int check_options(int n)
 {
 	if (n > 0 && !o.run)
 		return err_set(ERR_USAGE, "no operands are taken: the configuration goes with -c");
 	if (n > 1)
 		return err_set(ERR_USAGE, "one checkpoint to begin from, not %d", n);
-	if ((o.of_run || o.fragments_given || o.trust) && !o.run)
-		return err_set(ERR_USAGE, "that is for run directories, and goes with -r only; see -h");
+	if (!o.run && option_of_run())
+		return err_set(ERR_USAGE, "option --%s is for run directories, and goes with -r RUN",
+			option_of_run()->name);
 	if (o.run && o.output)
 		return err_set(ERR_USAGE, "--output is for a checkpoint, not with --run");
 	if (o.print && (o.output || o.label || o.seed_given || o.key || o.run))
-		return err_set(ERR_USAGE, "--print goes with -c alone");
+		return err_set(ERR_USAGE, "--print goes with -c and --tokenizer alone");
 	if (o.label && key_name_check("label", o.label) < 0)
 		return ERR_USAGE;
 	return o.run || o.print ? 0 : check_apart();

@@ -118,6 +118,17 @@ static int write_info(struct header *h, const struct shard_info *info)
 
 /* ---- reading ---- */
 
+/* Text where a shard belongs is the likeliest mistake. */
+static int say_make(int rc, int fd)
+{
+	struct err_note note;
+
+	err_save(&note, rc);
+	if (rc == ERR_DATA && frame_begins(fd, 0) == 0)
+		return err_set(ERR_DATA, "%s: dl-data makes shards", note.text);
+	return err_restore(&note);
+}
+
 int shard_open(struct shard **out, const char *path, const struct trust *trust)
 {
 	struct shard *s = calloc(1, sizeof *s);
@@ -128,8 +139,8 @@ int shard_open(struct shard **out, const char *path, const struct trust *trust)
 	s->fd = -1;
 	s->path = strdup(fd_name(path));
 	rc = s->path ? fd_open_random(path, &s->fd) : err_nomem();
-	if (rc == 0)
-		rc = frame_open(&s->reader, s->fd, s->path, trust, NULL);
+	if (rc == 0 && (rc = frame_open(&s->reader, s->fd, s->path, trust, NULL)) < 0)
+		rc = say_make(rc, s->fd);
 	if (rc == 0 && (rc = read_info(&s->info, frame_header(s->reader))) < 0)
 		rc = err_at(rc, "%s", s->path);
 	if (rc == 0)

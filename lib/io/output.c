@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "io/fd.h"
@@ -67,6 +68,17 @@ int output_apart_state(const char *path, const char *what, const char *state)
 	return rc;
 }
 
+/* A device or a pipe is written to, not replaced: what the user wants is standard output. */
+static int say_redirect(int rc, const char *path)
+{
+	struct stat st;
+
+	if (rc != ERR_IO || stat(path, &st) < 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+		return rc;
+	return err_set(ERR_IO, "%s: not a regular file, so it can't be replaced: give '-' as the output, and > %s",
+		path, path);
+}
+
 int output_open(struct output *o, const char *path, const char *what, const int *inputs, size_t n)
 {
 	int rc;
@@ -80,7 +92,7 @@ int output_open(struct output *o, const char *path, const char *what, const int 
 	}
 	rc = atomic_open(&o->file, path, 0666);
 	o->fd = o->file.fd;
-	return rc;
+	return rc < 0 ? say_redirect(rc, path) : 0;
 }
 
 int output_commit(struct output *o)

@@ -6,6 +6,8 @@
 #ifndef FORMAT_H
 #define FORMAT_H
 
+#include <stdbool.h>
+
 #include "round/export.h"
 #include "round/import.h"
 
@@ -16,5 +18,8 @@ struct format {
 };
 /* NULL when there is none of this name. */
 const struct format *format_find(const char *name);
+
+/* ERR_USAGE that lists them: which can be read, or written. */
+int format_unknown(const char *name, bool write) ERR_MUST;
 
 #endif

@@ -271,3 +271,14 @@ huge() {
 	run -1 --separate-stderr sh -c 'dl-eval -d text.valid.tok g0.ckpt >&-'
 	expect_stderr_line "^dl-eval: standard output: "
 }
+
+@test "a text where a shard belongs is refused with what makes one of it" {
+	echo hello >plain.txt
+	dl-init -o plain.ckpt
+	run -1 --separate-stderr dl-eval -d plain.txt plain.ckpt
+	expect_stderr_line '^dl-eval: plain\.txt: not a dl file: dl-data makes shards$'
+	run -1 --separate-stderr bash -c 'dl-eval -d - plain.ckpt <plain.txt'
+	expect_stderr_line '^dl-eval: standard input: not a dl file: dl-data makes shards$'
+	run -1 --separate-stderr dl-learn -n 1 -d plain.txt plain.ckpt
+	expect_stderr_line '^dl-learn: plain\.txt: not a dl file: dl-data makes shards$'
+}

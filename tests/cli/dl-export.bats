@@ -52,7 +52,7 @@ header() {
 	run -2 --separate-stderr dl-export g0.ckpt
 	expect_stderr_line '^dl-export: say which format and where: -f FORMAT -o OUT$'
 	run -2 --separate-stderr dl-export -f onnx -o out g0.ckpt
-	expect_stderr_line "^dl-export: option --format: 'onnx' is none that can be written; see -h$"
+	expect_stderr_line "^dl-export: option --format: 'onnx' is not gguf, hf or safetensors$"
 	run -2 --separate-stderr dl-export -f safetensors --dtype q3 -o out g0.ckpt
 	expect_stderr_line "^dl-export: option --dtype: 'q3' is not f32, bf16 or f16$"
 	run -2 --separate-stderr dl-export -f safetensors -o out g0.ckpt g0.ckpt

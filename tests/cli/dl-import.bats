@@ -403,7 +403,7 @@ model.safetensors.index.json" ]
 	run -2 --separate-stderr dl-import dense.hf
 	expect_stderr_line '^dl-import: say which format: -f hf or -f safetensors$'
 	run -2 --separate-stderr dl-import -f onnx dense.hf
-	expect_stderr_line "^dl-import: option --format: 'onnx' is none that can be read; see -h$"
+	expect_stderr_line "^dl-import: option --format: 'onnx' is not hf or safetensors$"
 	run -2 --separate-stderr dl-import -f hf
 	run -2 --separate-stderr dl-import -f hf dense.hf wide.hf
 	run -2 --separate-stderr dl-import -f hf --label '../x' dense.hf

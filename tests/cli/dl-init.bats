@@ -198,11 +198,24 @@ refused() {
 	run -2 --separate-stderr dl-init tiny
 	expect_stderr_line '^dl-init: no operands are taken: the configuration goes with -c$'
 	run -2 --separate-stderr dl-init --print --seed 3
-	expect_stderr_line '^dl-init: --print goes with -c alone$'
+	expect_stderr_line '^dl-init: --print goes with -c and --tokenizer alone$'
 	run -2 --separate-stderr dl-init --tau 3
-	expect_stderr_line '^dl-init: that is for run directories, and goes with -r only'
-	run -2 --separate-stderr dl-init -P 8
-	expect_stderr_line '^dl-init: that is for run directories'
+	expect_stderr_line '^dl-init: option --tau is for run directories, and goes with -r RUN$'
+	for options in "-P 8 --fragments" "-H 8 --interval" "--lease 9s --lease" "--momentum 0 --momentum" \
+		"--target-tokens 9 --target-tokens" "-T . --trust"; do
+		# shellcheck disable=SC2086 # words on purpose
+		run -2 --separate-stderr dl-init ${options% *}
+		expect_stderr_line "^dl-init: option ${options##* } is for run directories, and goes with -r RUN\$"
+	done
+}
+
+@test "an output that is a device or a pipe is refused with what to do, which works" {
+	mkfifo pipe
+	for place in /dev/null pipe; do
+		run -1 --separate-stderr dl-init -o $place
+		expect_stderr_line "^dl-init: $place: not a regular file, .*: give '-' as the output, and > $place\$"
+	done
+	dl-init -o - >/dev/null
 }
 
 @test "a full disk or output is an error, the file that was there stays" {
