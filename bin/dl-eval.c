@@ -46,7 +46,7 @@ static const struct opt table[] = {
 		.min = 1, .max = 1 << 24 },
 	{ 'j', "threads", OPT_U64, &o.threads, "N", "threads (all processors)",
 		.min = 1, .max = 1024 },
-	{ 0, "sample", OPT_U64, &o.sample, "N", "write N tokens instead",
+	{ 0, "sample", OPT_COUNT, &o.sample, "N", "write N tokens instead",
 		.min = 1, .max = SAMPLE_MAX },
 	{ 0, "prompt", OPT_TEXT, &o.prompt, "TEXT",
 		"what to go on from: text, or ids if the vocabulary is not bytes",

@@ -49,7 +49,7 @@ static struct {
 };
 
 static const struct opt table[] = {
-	{ 'n', "steps", OPT_U64, &o.learner.steps, "STEPS",
+	{ 'n', "steps", OPT_COUNT, &o.learner.steps, "STEPS",
 		"inner steps to run, counted from the checkpoint (with -r: from now)", .min = 1, .max = STEPS_MAX },
 	{ 'd', "data", OPT_TEXT, &o.shard, "SHARD", "what to train on, made by dl-data" },
 	{ 'r', "run", OPT_TEXT, &o.run, "RUN", "be a learner of this run directory" },

@@ -56,9 +56,9 @@ static const struct asked given[GIVEN] = {
 	[OUTLIER] = { "--outlier", "outlier" },
 	[ADOPT] = { "--adopt", "adopt" },
 	[DELTA] = { "--delta", "delta" },
-	[STEPS] = { "--target-steps", "target_steps" },
-	[TOKENS] = { "--target-tokens", "target_tokens" },
-	[EVERY] = { "--checkpoint-every", "checkpoint_every" },
+	[STEPS] = { "--target-steps", "target_steps", .count = true },
+	[TOKENS] = { "--target-tokens", "target_tokens", .count = true },
+	[EVERY] = { "--checkpoint-every", "checkpoint_every", .count = true },
 	[KEEP] = { "--keep", "keep" },
 	[LEASE] = { "--lease", "lease", .time = true },
 };

@@ -11,6 +11,8 @@
 
 #include "base/say.h"
 
+#define COUNT_MOST 0x1p53 /* whole numbers that a double has all of */
+
 /* What was found instead, quoted so that it stays on one line however odd it is. */
 static int not_a(const char *what, const char *text)
 {
@@ -101,6 +103,26 @@ int num_f64(const char *text, double *out)
 	if (x == 0 && decimal_nonzero(text))
 		return not_a("a number that can be told from zero", text);
 	*out = x;
+	return 0;
+}
+
+int num_count(const char *text, uint64_t *out)
+{
+	static const char units[] = "kMGT", expected[] = "a whole number such as 1200, 300k or 1.2M";
+	size_t n = strlen(text);
+	const char *unit = n > 1 && n < 64 ? strchr(units, text[n - 1]) : NULL;
+	char decimal[80];
+	double x;
+
+	if (!unit)
+		return num_u64(text, out) < 0 ? not_a(expected, text) : 0;
+	if (strspn(text, "0123456789.") != n - 1)
+		return not_a(expected, text);
+	/* As an exponent, so that the decimal is rounded once. */
+	snprintf(decimal, sizeof decimal, "%.*se%d", (int)(n - 1), text, 3 * (int)(unit - units + 1));
+	if (num_f64(decimal, &x) < 0 || x > COUNT_MOST || floor(x) < x)
+		return not_a(expected, text);
+	*out = (uint64_t)x;
 	return 0;
 }
 

@@ -13,6 +13,8 @@
 #include "base/err.h"
 
 int num_u64(const char *text, uint64_t *out) ERR_MUST;
+/* The same, or with a unit: "300k", "1.2M", "2G" or "1T", in thousands. */
+int num_count(const char *text, uint64_t *out) ERR_MUST;
 int num_f64(const char *text, double *out) ERR_MUST; /* decimal, finite, C locale */
 /* "90", "90s", "9m", "1.5h", "2d" -> seconds, > 0. */
 int num_seconds(const char *text, double *out) ERR_MUST;

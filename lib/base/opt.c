@@ -66,7 +66,8 @@ static int store(const struct opt *o, const char *value)
 		*(const char **)o->dest = value;
 		return 0;
 	case OPT_U64:
-		if (num_u64(value, &u) < 0)
+	case OPT_COUNT:
+		if ((o->type == OPT_U64 ? num_u64(value, &u) : num_count(value, &u)) < 0)
 			return bad_value(o);
 		if (check_range(o, (double)u, value) < 0)
 			return ERR_USAGE;

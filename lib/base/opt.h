@@ -26,6 +26,7 @@
 enum opt_type {
 	OPT_FLAG,    /* bool */
 	OPT_U64,     /* uint64_t within [min, max] */
+	OPT_COUNT,   /* the same, num_count: 300k, 1.2M */
 	OPT_F64,     /* double within [min, max] */
 	OPT_SECONDS, /* double, num_seconds */
 	OPT_TEXT     /* const char *, points into argv */

@@ -11,9 +11,19 @@ static bool same_number(const char *value, const char *have, int (*parse)(const 
 	return parse(value, &a) == 0 && parse(have, &b) == 0 && !(a < b || a > b);
 }
 
+static int count_number(const char *text, double *out)
+{
+	uint64_t n;
+	int rc = num_count(text, &n);
+
+	if (rc == 0)
+		*out = (double)n;
+	return rc;
+}
+
 static bool same(const struct asked *a, const char *value, const char *have)
 {
-	return strcmp(value, have) == 0 || same_number(value, have, a->time ? num_seconds : num_f64);
+	return strcmp(value, have) == 0 || same_number(value, have, a->time ? num_seconds : a->count ? count_number : num_f64);
 }
 
 int asked_options(const struct asked *v, const char *const *value, size_t n, const struct manifest *m)

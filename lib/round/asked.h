@@ -15,7 +15,7 @@ struct asked {
 	const char *option; /* as it is typed */
 	const char *key;    /* of the manifest's header */
 	const char *none;   /* what it means that the header has no such key; NULL: it always has */
-	bool time;          /* its value may have a unit */
+	bool time, count;   /* its value may have a unit, as num_seconds or num_count take it */
 };
 /* value: (n) as given, NULL where not. Numbers may be written in more than one way. ERR_USAGE names the
  * first that the manifest contradicts. */

@@ -310,6 +310,7 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 	refused --seed --seed 7
 	refused --lease --lease 46s
 	refused --target-steps --target-steps 61
+	refused --target-steps --target-steps 60k
 	refused --target-tokens --target-tokens 1000
 	run -2 --separate-stderr in_time "$BATS_FILE_TMPDIR/stubs/dl-run" -m 1 -P 3 run
 	expect_stderr_line "^dl-run: option -P: the run has 2, not 3: "
@@ -317,7 +318,7 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 	run -2 --separate-stderr in_time dl-run -m 2 -c other.conf run
 	expect_stderr_line '^dl-run: option -c: other\.conf: the run has batch 4, not 5: '
 	plan syncer 'exit 2' # gets that far
-	run -2 --separate-stderr stubbed --momentum 0.50 --lease 0.75m --target-steps 60 --rule rda --seed 0
+	run -2 --separate-stderr stubbed --momentum 0.50 --lease 0.75m --target-steps 0.06k --rule rda --seed 0
 	expect_stderr_like 'no syncer'
 }
 

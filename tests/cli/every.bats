@@ -444,3 +444,24 @@ refuses_open() {
 		! ldd "$DL_BIN/$program" | grep openblas || complain "$program loads it"
 	done
 }
+
+@test "steps and tokens of options may be counted in k, M, G and T, those of a configuration not" {
+	printf '%s\n' 'd_model 16' 'layers 1' 'heads 2' 'context 32' >small.conf
+	dl-init -r run -c small.conf -P 2 --target-tokens 0.3M --checkpoint-every 1.5k
+	run -0 dl-show run/manifest
+	expect_stdout_like 'target_tokens +300000'
+	expect_stdout_like 'checkpoint_every +1500'
+	corpus 20000 | dl-data --holdout 0.1 --block 0.5k -o text
+	dl-init -c small.conf -o g0.ckpt
+	dl-learn -j 1 -n 0.002k -d text.tok -o a.delta g0.ckpt
+	dl-show a.delta | grep -qE '^ *steps +2$'
+	dl-eval --sample 0.01k g0.ckpt >sample
+	for words in "dl-init -r r --target-steps 1.0005k" "dl-learn -n 1K -d text.tok g0.ckpt" "dl-eval --sample k g0.ckpt"; do
+		# shellcheck disable=SC2086 # words on purpose
+		run -2 --separate-stderr $words
+		expect_stderr_line "is not a whole number such as 1200, 300k or 1\.2M$"
+	done
+	echo 'decay_steps 1k' >>small.conf
+	run -2 --separate-stderr dl-init -c small.conf
+	expect_stderr_line "decay_steps: '1k' is not a whole number$"
+}

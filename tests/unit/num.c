@@ -23,6 +23,26 @@ static void test_whole_numbers(void)
 	CHECK_STR(err_text(), "'1\\n2' is not a whole number");
 }
 
+static void test_counts(void)
+{
+	static const char *const bad[] = { "", "k", "-1k", "1K", "1kk", "1 k", "1e3k", "1.2", "1.2345k", "1.2.3k", ".k",
+					   "0x1k", "9007199254740993k", "18446744073709551616", "ten" };
+	uint64_t x = 7;
+
+	CHECK(num_count("300k", &x) == 0 && x == 300000);
+	CHECK(num_count("1.2M", &x) == 0 && x == 1200000);
+	CHECK(num_count("1.001k", &x) == 0 && x == 1001); /* 1.001 * 1000 is not */
+	CHECK(num_count("2G", &x) == 0 && x == 2000000000);
+	CHECK(num_count(".5T", &x) == 0 && x == 500000000000);
+	CHECK(num_count("0k", &x) == 0 && x == 0);
+	CHECK(num_count("18446744073709551615", &x) == 0 && x == UINT64_MAX);
+	x = 7;
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+		CHECK(num_count(bad[i], &x) == ERR_DATA);
+	CHECK(x == 7);
+	CHECK_STR(err_text(), "'ten' is not a whole number such as 1200, 300k or 1.2M");
+}
+
 static void test_decimals(void)
 {
 	static const char *const bad[] = { "", " 1", "1 ", "+1", "0.7abc", "0,7", "1e999", "-1e999",
@@ -130,6 +150,7 @@ static void test_decimal_comma(void)
 int main(void)
 {
 	test_whole_numbers();
+	test_counts();
 	test_decimals();
 	test_seconds();
 	test_shortest_text();
