@@ -27,8 +27,8 @@ static struct {
 	double gamma, eta, mu, outlier, lease;
 	bool print, tokenizer_given, seed_given, conf_given, quiet, verbose;
 	struct {
-		bool trust, fragments, interval, quorum, tau, invite, gamma, rule, experts, eta, mu, outlier, adopt, delta,
-			target_steps, target_tokens, every, keep, lease;
+		bool trust, fragments, interval, quorum, tau, invite, gamma, rule, experts, eta, mu, outlier;
+		bool adopt, delta, target_steps, target_tokens, every, keep, lease;
 	} of_run; /* given, and for run directories only */
 } o = {
 	.conf = "tiny", .interval = 24, .quorum = 1, .tau = 2, .keep = 2, .gamma = 1, .eta = 0.7, .mu = 0.9,

@@ -23,7 +23,9 @@ static int count_number(const char *text, double *out)
 
 static bool same(const struct asked *a, const char *value, const char *have)
 {
-	return strcmp(value, have) == 0 || same_number(value, have, a->time ? num_seconds : a->count ? count_number : num_f64);
+	int (*parse)(const char *text, double *out) = a->time ? num_seconds : a->count ? count_number : num_f64;
+
+	return strcmp(value, have) == 0 || same_number(value, have, parse);
 }
 
 int asked_options(const struct asked *v, const char *const *value, size_t n, const struct manifest *m)

@@ -320,18 +320,18 @@ lives() { # NAME INCARNATION
 
 @test "on a run that is done it says so, and one who was never there leaves no trace" {
 	need_syncer
-	dl-init -r done -c small.conf --seed 3 -P 2 -H 4 --target-steps 8 --lease 1s
-	dl-sync -q -r done 3>&- &
-	dl-learn -q -j 1 -r done -d text.0.tok -i ann
+	dl-init -r over -c small.conf --seed 3 -P 2 -H 4 --target-steps 8 --lease 1s
+	dl-sync -q -r over 3>&- &
+	dl-learn -q -j 1 -r over -d text.0.tok -i ann
 	wait
 	for name in "-i ann" "-i bob" ""; do
 		# shellcheck disable=SC2086 # words on purpose
-		run -0 --separate-stderr dl-learn -j 1 -r done -d text.1.tok $name
+		run -0 --separate-stderr dl-learn -j 1 -r over -d text.1.tok $name
 		expect_stdout ""
 		expect_stderr_line '^dl-learn: the run is done \(step [0-9]+\)$'
 	done
-	[ "$(ls done/learner)" = ann ]
-	run -0 --separate-stderr dl-learn -q -j 1 -r done -d text.1.tok
+	[ "$(ls over/learner)" = ann ]
+	run -0 --separate-stderr dl-learn -q -j 1 -r over -d text.1.tok
 	expect_no_stderr
-	run -0 --separate-stderr dl-show --ledger done
+	run -0 --separate-stderr dl-show --ledger over
 }
