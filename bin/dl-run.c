@@ -34,7 +34,6 @@
 #define BLIND_MOST 60      /* looks that may fail in a row */
 #define DEATHS_MOST 6      /* in a row, of everybody: it will not get better */
 #define OUTPUT_LIMIT ((size_t)1 << 16)
-#define WORDS 48
 #define LOG "log"
 
 /* Options that are dl-init's: they make a run, and are held against one that is there. */
@@ -134,22 +133,6 @@ struct work {
 	double asked;                /* when */
 };
 
-struct command {
-	const char *v[WORDS];
-	size_t n;
-};
-static void add(struct command *w, const char *word)
-{
-	w->v[w->n++] = word;
-}
-static void add_pair(struct command *w, const char *option, const char *value)
-{
-	if (value) {
-		add(w, option);
-		add(w, value);
-	}
-}
-
 static int check_words(char **words, int n)
 {
 	if (n != 1)
@@ -172,13 +155,13 @@ static int check_words(char **words, int n)
 /* The whole configuration, as dl-init prints it. */
 static int print_conf(struct conf *conf)
 {
-	struct command w = { .n = 0 };
+	struct tool_command w = { .n = 0 };
 	struct buf text = BUF_INIT;
 	int rc;
 
-	add(&w, "dl-init");
-	add(&w, "--print");
-	add_pair(&w, "-c", o.conf);
+	tool_add(&w, "dl-init");
+	tool_add(&w, "--print");
+	tool_add_pair(&w, "-c", o.conf);
 	rc = tool_read(&text, w.v, OUTPUT_LIMIT);
 	if (rc == 0)
 		rc = conf_parse(conf, text.data, text.len);
@@ -204,20 +187,20 @@ static int default_end(const struct conf *conf)
 
 static int make_run(const struct work *w)
 {
-	struct command v = { .n = 0 };
+	struct tool_command v = { .n = 0 };
 	int rc = dataset_check(o.corpus);
 
 	if (rc == 0 && !o.value[STEPS] && !o.value[TOKENS])
 		rc = default_end(&w->conf);
 	if (rc < 0)
 		return rc;
-	add(&v, "dl-init");
-	add_pair(&v, "-r", o.run);
-	add_pair(&v, "-c", o.conf);
+	tool_add(&v, "dl-init");
+	tool_add_pair(&v, "-r", o.run);
+	tool_add_pair(&v, "-c", o.conf);
 	for (int i = 0; i < GIVEN; i++)
-		add_pair(&v, given[i].option, o.value[i]);
-	add_pair(&v, "-k", o.key);
-	add_pair(&v, "--trust", o.trust);
+		tool_add_pair(&v, given[i].option, o.value[i]);
+	tool_add_pair(&v, "-k", o.key);
+	tool_add_pair(&v, "--trust", o.trust);
 	return tool_run(v.v, -1, -1);
 }
 
@@ -225,7 +208,7 @@ static int make_run(const struct work *w)
 
 struct post { /* of a child: its words and what they point to */
 	struct post *next;
-	struct command words;
+	struct tool_command words;
 	char name[32], part[DATASET_PATH], log[64];
 	char *shard;
 };
@@ -238,8 +221,8 @@ static struct post *new_post(struct work *w, const char *program)
 		return NULL;
 	p->next = w->post;
 	w->post = p;
-	add(&p->words, program);
-	add_pair(&p->words, "-r", w->root ? w->root : ".");
+	tool_add(&p->words, program);
+	tool_add_pair(&p->words, "-r", w->root ? w->root : ".");
 	return p;
 }
 
@@ -249,8 +232,8 @@ static int hire_syncer(struct work *w)
 
 	if (!p)
 		return err_nomem();
-	add_pair(&p->words, "-k", w->key_path);
-	add_pair(&p->words, "--trust", w->trust_path);
+	tool_add_pair(&p->words, "-k", w->key_path);
+	tool_add_pair(&p->words, "--trust", w->trust_path);
 	return crew_add(&w->crew, "syncer", w->sync, p->words.v, LOG "/syncer.log");
 }
 
@@ -270,13 +253,13 @@ static int hire_learner(struct work *w, unsigned k)
 	dataset_part(p->part, (unsigned)o.learners, k);
 	if (asprintf(&p->shard, "%s%s%s", w->root ? w->root : "", w->root ? "/" : "", p->part) < 0)
 		return err_nomem();
-	add_pair(&p->words, "-i", p->name);
-	add_pair(&p->words, "-d", p->shard);
-	add_pair(&p->words, "-j", w->threads);
-	add_pair(&p->words, "-B", given_word(w->batch));
-	add_pair(&p->words, "-T", given_word(w->context));
-	add_pair(&p->words, "-k", w->key_path);
-	add_pair(&p->words, "--trust", w->trust_path);
+	tool_add_pair(&p->words, "-i", p->name);
+	tool_add_pair(&p->words, "-d", p->shard);
+	tool_add_pair(&p->words, "-j", w->threads);
+	tool_add_pair(&p->words, "-B", given_word(w->batch));
+	tool_add_pair(&p->words, "-T", given_word(w->context));
+	tool_add_pair(&p->words, "-k", w->key_path);
+	tool_add_pair(&p->words, "--trust", w->trust_path);
 	return crew_add(&w->crew, p->name, w->learn, p->words.v, p->log);
 }
 
@@ -474,18 +457,18 @@ static void dismiss(struct work *w)
 static int report(const struct work *w)
 {
 	char ckpt[RUNDIR_PATH], valid[DATASET_PATH], shown[512];
-	struct command v = { .n = 0 };
+	struct tool_command v = { .n = 0 };
 	struct buf text = BUF_INIT;
 	int rc;
 
 	rundir_ckpt(ckpt, w->view->head.step);
-	add(&v, "dl-eval");
-	add_pair(&v, "-d", dataset_valid(valid, (unsigned)o.learners));
-	add_pair(&v, "-B", given_word(w->batch));
-	add_pair(&v, "-T", given_word(w->context));
-	add_pair(&v, "-k", w->key_path);
-	add_pair(&v, "--trust", w->trust_path);
-	add(&v, ckpt);
+	tool_add(&v, "dl-eval");
+	tool_add_pair(&v, "-d", dataset_valid(valid, (unsigned)o.learners));
+	tool_add_pair(&v, "-B", given_word(w->batch));
+	tool_add_pair(&v, "-T", given_word(w->context));
+	tool_add_pair(&v, "-k", w->key_path);
+	tool_add_pair(&v, "--trust", w->trust_path);
+	tool_add(&v, ckpt);
 	rc = tool_read(&text, v.v, OUTPUT_LIMIT);
 	if (rc == 0) {
 		say_escape(shown, sizeof shown, o.run);
@@ -508,25 +491,18 @@ static int find_program(char **out, const char *name)
 }
 
 /* Commands are printed one a line, and what reads them knows no way to write the end of a line in a name. */
-static int check_line(const char *name)
-{
-	char shown[256];
-
-	if (!name || !strchr(name, '\n'))
-		return 0;
-	say_escape(shown, sizeof shown, name);
-	return err_set(ERR_USAGE, "%s: a line ends within this name, and --print has a command on each: choose another "
-		"name", shown);
-}
-
 static int check_lines(const struct work *w)
 {
 	const char *const names[] = { w->root, w->key_path, w->trust_path, w->learn, w->sync };
-	int rc = 0;
+	char shown[256];
 
-	for (size_t i = 0; rc == 0 && i < sizeof names / sizeof *names; i++)
-		rc = check_line(names[i]);
-	return rc;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (names[i] && strchr(names[i], '\n')) {
+			say_escape(shown, sizeof shown, names[i]);
+			return err_set(ERR_USAGE, "%s: a line ends within this name, and --print has a command on each:"
+				" choose another name", shown);
+		}
+	return 0;
 }
 
 static int prepare(struct work *w)

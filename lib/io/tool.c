@@ -15,6 +15,20 @@ struct stage {
 	int said; /* its standard error: a file without a name */
 };
 
+void tool_add(struct tool_command *c, const char *word)
+{
+	if (c->n < TOOL_WORDS - 1)
+		c->v[c->n++] = word;
+}
+
+void tool_add_pair(struct tool_command *c, const char *option, const char *value)
+{
+	if (value) {
+		tool_add(c, option);
+		tool_add(c, value);
+	}
+}
+
 static int start(struct stage *s, const char *const *words, int in, int out)
 {
 	struct proc_spec spec = { .words = words, .in = in, .out = out, .tied = SIGTERM };

@@ -9,6 +9,18 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+enum { TOOL_WORDS = 48 };
+
+/* The words of one, in the making: zero to begin with, and NULL follows the last. They stay the caller's, who adds
+ * fewer than TOOL_WORDS. */
+struct tool_command {
+	const char *v[TOOL_WORDS];
+	size_t n;
+};
+void tool_add(struct tool_command *c, const char *word);
+/* Both or, where the value is NULL, none. */
+void tool_add_pair(struct tool_command *c, const char *option, const char *value);
+
 /*
  * Runs n >= 1 programs, words[i] ending in NULL and beginning with a name for proc_find, the output of
  * each the input of the next. The first reads `in` (-1: nothing), the last writes to `out` (-1: nowhere).

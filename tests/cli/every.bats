@@ -235,13 +235,13 @@ overwrites() {
 }
 spares_inputs() {
 	local options
-	overwrites "$1" >overwrites || return
+	overwrites "$1" >ways || return
 	while read -r options; do
 		# shellcheck disable=SC2086 # words on purpose
 		run --separate-stderr in_time "$1" $options <own.tok
 		expect_status 2 && expect_stdout "" && expect_no_temporary && [ "${#stderr_lines[@]}" -eq 1 ] &&
 			expect_stderr_like "is (an|the) input, which (the output|the delta|metrics) would replace$" || return
-	done <overwrites
+	done <ways
 	cmp own.tok kept && cmp run/head head && cmp run/manifest manifest
 }
 @test "no program writes over its input, whatever that is called" {
@@ -283,7 +283,7 @@ unnamed() {
 }
 tells_nameless() {
 	local words i
-	unnamed "$1" >unnamed || return
+	unnamed "$1" >ways || return
 	while read -r -a words; do
 		for i in "${!words[@]}"; do
 			[ "${words[i]}" != E ] || words[i]=
@@ -291,7 +291,7 @@ tells_nameless() {
 		run --separate-stderr in_time "$1" "${words[@]}" </dev/null
 		expect_status 2 && expect_stdout "" && expect_stderr_line "^$1: (.*: )?the name of a file is empty$" &&
 			[[ $stderr != *": :"* ]] || complain "with ${words[*]@Q}" || return
-	done <unnamed
+	done <ways
 	expect_no_file x
 }
 @test "an empty name of a file is told as such" {
