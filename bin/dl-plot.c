@@ -112,7 +112,7 @@ static int parse_options(struct gnuplot_page *p, struct curves_conf *c)
 
 	*p = (struct gnuplot_page){ .title = o.title };
 	*c = (struct curves_conf){ .x = o.x, .y = o.y, .by = o.by, .from = -HUGE_VAL, .until = HUGE_VAL };
-	if ((rc = key_apart(o.key, o.out)) < 0 || (rc = parse_format(p)) < 0 || (rc = parse_size(p)) < 0)
+	if ((rc = key_apart(o.key, o.out)) < 0 || (rc = parse_size(p)) < 0)
 		return rc;
 	if ((rc = parse_bound("from", o.from, &c->from)) < 0 || (rc = parse_bound("until", o.until, &c->until)) < 0)
 		return rc;
@@ -293,6 +293,8 @@ static int draw(struct buf *script, char **words, int n)
 	for (int i = 0; i < n; i++)
 		if (n > 1 && is_directory(words[i]))
 			return err_set(ERR_USAGE, "one run at a time: '%s'", words[i]);
+	if ((rc = parse_format(&page)) < 0)
+		return rc;
 	if (is_directory(words[0]))
 		rc = draw_run(script, &g, words[0], &page);
 	else
