@@ -295,6 +295,20 @@ tokens() {
 	mv text x.tok
 	dl-data -o x x.tok
 	dl-data -d x.tok | cmp - copy
+	cp x.tok shard
+	run -2 --separate-stderr dl-data -o x x.tok # which would be a shard of a shard
+	expect_stderr_line '^dl-data: x.tok: is an input, which the output would replace$'
+	expect_same x.tok shard
+	cp copy y.0.tok
+	for option in "--split 2" "--split 2 --block 64 --holdout 0.1"; do
+		# shellcheck disable=SC2086 # words on purpose
+		run -2 --separate-stderr dl-data $option -o y y.0.tok
+		expect_stderr_line '^dl-data: y.0.tok: is an input, which the output would replace$'
+	done
+	run -2 --separate-stderr dl-data -o y.0 copy y.0.tok
+	expect_stderr_line '^dl-data: y.0.tok: is an input, which the output would replace$'
+	expect_same y.0.tok copy
+	expect_no_temporary
 }
 
 @test "a full disk or output is an error, the files that were there stay" {

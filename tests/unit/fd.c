@@ -58,12 +58,13 @@ static void refused(const char *path, const char *why)
 static void test_refused_inputs(void)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX, .sun_path = "socket" };
-	int s = socket(AF_UNIX, SOCK_STREAM, 0);
+	int s = socket(AF_UNIX, SOCK_STREAM, 0), fd = -1;
 
 	CHECK(s >= 0 && bind(s, (struct sockaddr *)&address, sizeof address) == 0);
 	refused("absent", "absent: No such file or directory");
 	refused(".", ".: is a directory");
-	refused("", ": No such file or directory");
+	CHECK(fd_open_in("", &fd) == ERR_USAGE && fd == -1);
+	CHECK_STR(err_text(), "the name of a file is empty");
 	refused("socket", "socket: No such device or address");
 	close(s);
 }
