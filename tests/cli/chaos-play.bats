@@ -213,7 +213,7 @@ real_run() {
 		two.trace g0.ckpt two.0.tok
 	refused 2 '^dl-chaos: option --encoding: ' -e q4 two.trace g0.ckpt two.0.tok
 	refused 2 '^dl-chaos: option --outlier: 0, or at least 1: not 0.5$' --outlier 0.5 two.trace g0.ckpt two.0.tok
-	refused 2 '^dl-chaos: g0.ckpt: is an input: ' -o g0.ckpt two.trace g0.ckpt two.0.tok
+	refused 2 '^dl-chaos: g0.ckpt: is an input, which the output would replace$' -o g0.ckpt two.trace g0.ckpt two.0.tok
 	refused 2 '^dl-chaos: -o -: ' -o - two.trace g0.ckpt two.0.tok
 	refused 1 '^dl-chaos: missing.trace: ' missing.trace g0.ckpt two.0.tok
 	refused 1 '^dl-chaos: two.0.tok: is a shard, not a checkpoint' two.trace two.0.tok two.0.tok
