@@ -439,7 +439,7 @@ inject() {
 	for other in state.lock ./state.prev; do
 		merge -s state -o $other g0 a.delta
 		expect_status 2
-		expect_stderr_line "^dl-merge: $other: is the (lock|copy) of the state( before)?: the checkpoint would"
+		expect_stderr_line "^dl-merge: $other: is the (lock|copy) of the state( before)?, which the checkpoint would"
 	done
 	merge -s soft -o far/state.lock g0 a.delta
 	expect_status 2

@@ -247,7 +247,8 @@ static void test_lock_spares_others(void)
 	CHECK_STR(err_text(), "state.lock: is no lock file, but has the name that the lock of state is to have: "
 		"move it away");
 	holds("state.lock", "precious\n");
-	CHECK(lock_over("12 monkeys\n", 11) == ERR_DATA && lock_over("\0precious", 9) == ERR_DATA);
+	CHECK(lock_over("12 somewhere\n", 13) == 0);
+	CHECK(lock_over("monkeys 12\n", 11) == ERR_DATA && lock_over("\0precious", 9) == ERR_DATA);
 	CHECK(lock_over("1234567890123456789012345678901234567890\n", 41) == ERR_DATA);
 	CHECK(stat("state.lock", &st) == 0 && st.st_size == 41);
 	CHECK(EMPTIED("state.lock"));
