@@ -406,7 +406,7 @@ as_it_was() {
 		done_run
 		eval "$how"
 		run -0 --separate-stderr in_time dl-sync -r run --once
-		expect_stderr_line "^dl-sync: $last: $why.*: it was made again from the fragments$"
+		expect_stderr_like "dl-sync: $last: $why.*: it was made again from the fragments$"
 		as_it_was
 	done <<-'END'
 		rm "run/$last"|not there
@@ -417,7 +417,7 @@ as_it_was() {
 		dl-init -c "$BATS_FILE_TMPDIR/small.conf" -o "run/$last"|is not the one of the end of this run
 	END
 	run -0 --separate-stderr in_time dl-sync -r run
-	expect_no_stderr
+	expect_stderr_line '^dl-sync: the run is done \(step [0-9]+\)$'
 }
 
 @test "newest versions of a run that is done: --replay tells what is lost or damaged, and the syncer makes it again" {
@@ -446,13 +446,13 @@ dl-sync: $frag: .*: dl-sync -r RUN makes it again while base and answers of its 
 	done_run
 	rm -r run/learner "run/$frag"
 	run -3 --separate-stderr in_time dl-sync -r run --once
-	expect_stderr_line "^dl-sync: $frag: not there, and it can't be made again \(.*\): bring it back; the model is whole in $last$"
+	expect_stderr_like "dl-sync: $frag: not there, and it can't be made again \(.*\): bring it back; the model is whole in $last$"
 	rm "run/$last"
 	run -3 --separate-stderr in_time dl-sync -r run
-	expect_stderr_line "^dl-sync: $frag: not there, and it can't be made again \(.*\): bring it back$"
+	expect_stderr_like "dl-sync: $frag: not there, and it can't be made again \(.*\): bring it back$"
 	cp "$BATS_FILE_TMPDIR/done/$frag" "run/$frag"
 	run -0 --separate-stderr in_time dl-sync -r run
-	expect_stderr_line "^dl-sync: $last: not there: it was made again from the fragments$"
+	expect_stderr_like "dl-sync: $last: not there: it was made again from the fragments$"
 }
 
 @test "old versions go when they are not kept" {
