@@ -219,8 +219,8 @@ overwrites() {
 	case $1 in
 	dl-chaos) printf -- 'play -o own.tok %s\n' "own.tok g text" "trace own.tok text" "trace g own.tok" \
 		"--valid own.tok trace g text" ;;
-	dl-data) printf -- '-o own %s\n' "own.tok" "-" "text ./hard" &&
-		echo "--split 2 -o link own.tok" ;;
+	dl-data) printf -- '-o plain %s\n' "text plain.tok" "text ./plainhard" && # nothing that is sealed is text
+		echo "--split 2 --block 512 -o plink plain.tok" ;;
 	dl-export) printf -- '-f safetensors -o own.tok %s\n' own.tok - hard ;;
 	dl-import) printf -- '-f safetensors -o own.tok %s\n' own.tok - hard ;;
 	dl-init) printf -- '-o own.tok %s\n' "-c own.tok" "-c -" "-c ./soft" "--tokenizer own.tok" ;;
@@ -242,15 +242,16 @@ spares_inputs() {
 		expect_status 2 && expect_stdout "" && expect_no_temporary && [ "${#stderr_lines[@]}" -eq 1 ] &&
 			expect_stderr_like "is (an|the) input, which (the output|the delta|metrics) would replace$" || return
 	done <ways
-	cmp own.tok kept && cmp run/head head && cmp run/manifest manifest
+	cmp own.tok kept && cmp plain.tok text && cmp run/head head && cmp run/manifest manifest
 }
 @test "no program writes over its input, whatever that is called" {
 	dl-init -c tiny -o own.tok
 	cp own.tok kept
 	ln own.tok hard
 	ln -s own.tok soft
-	ln -s own.tok link.1.tok
-	corpus 2000 | tee text trace g >/dev/null
+	corpus 2000 | tee text trace g plain.tok >/dev/null
+	ln plain.tok plainhard
+	ln -s plain.tok plink.1.tok
 	printf '%s\n' 'd_model 16' 'layers 1' 'heads 2' 'ff 32' 'context 32' >small.conf
 	dl-init -q -r run -c small.conf
 	dl-sync -q -r run --once || [ $? -eq 4 ]
