@@ -11,7 +11,6 @@
 #include "base/opt.h"
 #include "base/say.h"
 #include "form/deal.h"
-#include "form/frame.h"
 #include "form/key.h"
 #include "form/trust.h"
 #include "form/vocab.h"
@@ -245,26 +244,13 @@ static int name_part(struct part *p, uint64_t number)
 	return n < 0 ? err_nomem() : key_apart(o.key, p->path);
 }
 
-/* One shard of all that one file has gives it back (--unpack), unless that was a shard, which is worth more. */
-static bool gives_back(size_t parts, char *const *words, size_t n)
-{
-	struct sig_public signer;
-	bool sealed;
-	int fd;
-
-	if (parts != 1 || n != 1 || fd_open_in(words[0], &fd) < 0)
-		return false;
-	sealed = frame_claim(fd, &signer) == 0;
-	close(fd);
-	return !sealed;
-}
-
-/* Most parts are not there yet, and then no input is one of them. */
+/* Most parts are not there yet, and then no input is one of them. One shard of all that one file has gives that back
+ * (--unpack): nothing is lost. */
 static int spare_inputs(const struct part *part, size_t parts, char *const *words, size_t n)
 {
 	int rc = 0;
 
-	if (gives_back(parts, words, n))
+	if (parts == 1 && n == 1)
 		return 0;
 	for (size_t i = 0; rc == 0 && i < parts; i++)
 		if (part[i].path && access(part[i].path, F_OK) == 0 &&

@@ -30,8 +30,8 @@ const struct view_tape_learner *view_tape_learner(const struct view_tape *t, siz
 /* Seconds without a sign of life, as the syncer tells; negative: it does not count as lost. */
 double view_tape_lost(const struct view_tape *t, const char *learner);
 bool view_tape_answered(const struct view_tape *t, uint64_t round, const char *learner);
-/* Seconds from its call to the tape's last line; negative: it is not open by the tape. */
 uint64_t view_tape_lines(const struct view_tape *t); /* read so far */
+/* Seconds from its call to the tape's last line; negative: it is not open by the tape. */
 double view_tape_open_for(const struct view_tape *t, uint64_t round);
 struct books *view_tape_books(struct view_tape *t);
 /* Fills loss, losses, tape_lines, merges, refusals, late and achieved. */
