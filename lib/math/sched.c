@@ -10,18 +10,22 @@ static double cosine(const struct sched *s, double done)
 	return done < 1 ? last + (s->lr - last) * 0.5 * (1 + cos(done * acos(-1))) : last;
 }
 
-double sched_rate(const struct sched *s, uint64_t step, uint64_t tokens)
+/* Without the warm-up. */
+static double decayed(const struct sched *s, uint64_t step, uint64_t tokens)
 {
-	const double warm = step < s->warmup ? ((double)step + 1) / (double)s->warmup : 1;
-
 	if (s->decay_tokens)
-		return warm * cosine(s, (double)tokens / (double)s->decay_tokens);
-	if (step < s->warmup)
-		return s->lr * ((double)step + 1) / (double)s->warmup;
-	if (s->decay_steps == 0)
+		return cosine(s, (double)tokens / (double)s->decay_tokens);
+	if (s->decay_steps == 0 || step < s->warmup)
 		return s->lr;
 	if (step >= s->decay_steps)
 		return cosine(s, 1);
 	/* warmup <= step < decay_steps here, so the span is positive. */
 	return cosine(s, (double)(step - s->warmup) / (double)(s->decay_steps - s->warmup));
+}
+
+double sched_rate(const struct sched *s, uint64_t step, uint64_t tokens)
+{
+	const double rate = decayed(s, step, tokens);
+
+	return step < s->warmup ? rate * ((double)step + 1) / (double)s->warmup : rate;
 }

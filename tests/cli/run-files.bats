@@ -45,7 +45,7 @@ strew() {
 }
 
 @test "pipes, sockets, directories, links and odd names anywhere: all ignored" {
-	small_run run --target-steps 60
+	small_run run
 	sync_run
 	learn a
 	learn b
@@ -60,7 +60,8 @@ strew() {
 	ln -s /dev/zero run/learner/z/beat
 	ln -s /dev/zero run/learner/z/state
 	ln -s a run/learner/linked
-	ended sync a b
+	more_merges 4
+	stopped sync a b
 	expect_sound run
 	[ "$(cat run/79.frag)" = junk ]
 }
@@ -154,7 +155,7 @@ stray() {
 
 @test "no space for a while, for everybody: the run goes on when there is some again" {
 	need_plain_build
-	small_run run --target-steps 100
+	small_run run
 	export FAULT_HIT=$PWD/hits
 	under="dl-break write,fsync,ftruncate,link,rename ENOSPC while:$PWD/full" sync_run
 	under="dl-break write,fsync,ftruncate,link,rename ENOSPC while:$PWD/full" learn a
@@ -166,7 +167,8 @@ stray() {
 		! dead "$name" || complain "$name gave up" "$(tail -n 3 "$name.log")"
 	done
 	rm full
-	ended sync a b
+	more_merges 4
+	stopped sync a b
 	expect_sound run
 }
 
@@ -191,7 +193,7 @@ stray() {
 
 @test "versions that can't be written: the syncer says so, waits, and goes on when they can" {
 	need_plain_build
-	small_run run --target-steps 400
+	small_run run
 	export FAULT_HIT=$PWD/hits FAULT_UNDER=/global/
 	under="dl-break link,rename,mkdir EROFS while:$PWD/readonly" sync_run
 	learn a
@@ -201,7 +203,8 @@ stray() {
 	! dead sync || complain "the syncer gave up"
 	until_true grep -q "Read-only file system" sync.log
 	rm readonly
-	ended sync a
+	more_merges 4
+	stopped sync a
 	expect_sound run
 }
 
@@ -251,7 +254,7 @@ stray() {
 }
 
 @test "locks of the dead and of former lives are no locks" {
-	small_run run --target-steps 40
+	small_run run
 	sync_run
 	learn a
 	until_true tape_has ' publish '
@@ -261,6 +264,7 @@ stray() {
 	find run -name '*lock*' -type f -exec sh -c 'echo "1 somewhere" >"$1"' sh {} \;
 	sync_run
 	learn a
-	ended sync a
+	more_merges 2
+	stopped sync a
 	expect_sound run
 }

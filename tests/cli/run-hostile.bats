@@ -46,7 +46,7 @@ claims() {
 	sync_run
 	more_merges 1
 	mv run removed # at once, for all files of it
-	rm -rf removed || rm -rf removed
+	until_true rm -rf removed # they may still write to it
 	ends a 1
 	ends sync 1
 	grep -q '^dl-learn: the run directory was removed$' a.log || complain "$(tail a.log)"
@@ -62,8 +62,7 @@ claims() {
 	sync_run
 	until_true tape_has " refuse .*learner=a .*verdict=unreadable "
 	more_merges 2
-	kill -TERM "${pids[a]}"
-	ended a
+	stopped a
 	tape_has ' abandon round=1 ' || complain "$(tape | cut -c 1-120)"
 }
 
@@ -72,9 +71,8 @@ claims() {
 	learn a
 	sync_run
 	more_merges 1
-	rm -rf run/learner/a || rm -rf run/learner/a
+	until_true rm -rf run/learner/a
 	until_true [ -e run/learner/a/beat ]
 	more_merges 2
-	kill -TERM "${pids[a]}"
-	ended a
+	stopped a
 }

@@ -43,8 +43,7 @@ expect_not_merged() {
 	run=again
 	until_true tape_has ' refuse .*learner=p '
 	until_true tape_has ' merge .*[=,]p:'
-	kill -TERM "${pids[sync]}"
-	ended sync
+	stopped sync
 	# No answer stands in two merges.
 	tape | sed -n 's/.* merge .* answers=//p' | tr ',' '\n' | cut -d : -f 1,2 | sed 's/ .*//' | sort | uniq -d >twice
 	[ ! -s twice ] || complain "$(cat twice)"
@@ -70,8 +69,7 @@ expect_not_merged() {
 	run=other learn b
 	until_true [ -e other/learner/b/beat ]
 	until_true eval 'dl-sync -q -r other --once; [ -e other/learner/b/'"$a"' ]'
-	kill -TERM "${pids[b]}"
-	ended b
+	stopped b
 	cp "other/learner/b/$a" "run/learner/b/$a"
 	expect_not_merged " refuse .*learner=b .*"
 }

@@ -58,8 +58,7 @@ setup() {
 	ends b 0
 	until_true tape_has ' gone learner=b'
 	more_merges 4
-	kill -TERM "${pids[c]}" "${pids[sync]}"
-	ended c sync
+	stopped c sync
 	expect_sound run
 }
 
@@ -158,14 +157,13 @@ copy_on() {
 	more_merges 2
 	find run -type f -exec touch -d '1980-01-01' {} + 2>/dev/null || :
 	more_merges 2
-	kill -TERM "${pids[sync]}" "${pids[a]}" "${pids[b]}"
-	ended sync a b
+	stopped sync a b
 	! tape_has ' lost ' || complain "somebody was lost"
 	expect_sound run
 }
 
 @test "the run directory may be renamed while everything runs" {
-	small_run run --target-steps 100
+	small_run run
 	sync_run
 	learn a
 	learn b
@@ -173,7 +171,8 @@ copy_on() {
 	mkdir elsewhere
 	mv run elsewhere/moved
 	run=elsewhere/moved
-	ended sync a b
+	more_merges 4
+	stopped sync a b
 	expect_sound elsewhere/moved
 	expect_no_file run
 }
@@ -189,8 +188,7 @@ copy_on() {
 	run --separate-stderr in_time dl-sync -r run --once
 	expect_status 4
 	more_merges 2
-	kill -TERM "${pids[sync]}" "${pids[a]}"
-	ended sync a
+	stopped sync a
 	expect_sound run
 }
 
@@ -204,8 +202,7 @@ copy_on() {
 	expect_status 4
 	expect_stderr_like "another syncer"
 	more_merges 2
-	kill -TERM "${pids[sync]}" "${pids[a]}"
-	ended sync a
+	stopped sync a
 	expect_sound run
 }
 
@@ -225,8 +222,7 @@ copy_on() {
 	ends sync 4
 	grep -q "superseded" sync.log
 	more_merges 2
-	kill -TERM "${pids[second]}" "${pids[a]}" "${pids[b]}"
-	ended second a b
+	stopped second a b
 	expect_sound run
 	# No version was published twice.
 	[ -z "$(tape | sed -n 's/.* publish round=[0-9]* \(fragment=f[0-9]* version=[0-9]*\) .*/\1/p' | sort | uniq -d)" ]
@@ -242,8 +238,7 @@ copy_on() {
 	under="dl-break flock EOPNOTSUPP while:$PWD/nolocks" sync=second sync_run --take-over
 	ends sync 4
 	more_merges 2
-	kill -TERM "${pids[second]}" "${pids[a]}"
-	ended second a
+	stopped second a
 	expect_sound run
 }
 
@@ -277,8 +272,7 @@ copy_on() {
 	kill -CONT "${pids[a]}"
 	until_true dead a
 	more_merges 4
-	kill -TERM "${pids[sync]}" "${pids[twin]}" "${pids[b]}"
-	ended sync twin b
+	stopped sync twin b
 	expect_sound run
 }
 
@@ -305,8 +299,7 @@ copy_on() {
 	learn a
 	learn b
 	until_true tape_has 4 ' merge .*[=,]a:'
-	kill -TERM "${pids[a]}"
-	ended a
+	stopped a
 	local before p
 	before=$(dl-show --ledger --json run | sed -nE 's/.*"learner":"a",[^}]*"lost":([0-9]+).*/\1/p')
 	for p in 0 1 2 3; do
@@ -315,8 +308,7 @@ copy_on() {
 	learn a
 	until_true tape_has ' back learner=a '
 	until_true tape_has $(($(tape_count ' merge .*[=,]a:') + 2)) ' merge .*[=,]a:'
-	kill -TERM "${pids[sync]}" "${pids[a]}" "${pids[b]}"
-	ended sync a b
+	stopped sync a b
 	dl-show --ledger --json run | grep -q "\"learner\":\"a\",[^}]*\"lost\":${before}[,}]" ||
 		complain "lost $before before" "$(dl-show --ledger run)"
 	expect_sound run
@@ -348,8 +340,7 @@ ledger_of_all() {
 	learn a
 	learn b
 	until_true tape_has ' merge .*[=,]a:.*[=,]b:'
-	kill -TERM "${pids[b]}"
-	ended b
+	stopped b
 	until_true [ -s run/learner/a/state ] || { kill -TERM "${pids[a]}" && ended a; }
 	# Whoever comes first in the list has half a state.
 	mkdir -p run/learner/0half
@@ -378,8 +369,7 @@ ledger_of_all() {
 	local have
 	have=$(tape_count ' merge .*[=,]b:')
 	until_true tape_has $((have + 2)) ' merge .*[=,]b:'
-	kill -TERM "${pids[sync]}" "${pids[a]}" "${pids[b]}"
-	ended sync a b
+	stopped sync a b
 	run --separate-stderr dl-show --ledger run
 	expect_status 0
 }
@@ -399,8 +389,7 @@ ledger_of_all() {
 	learn a
 	until_true tape_has ' (back|join) .*learner=a .*incarnation=2'
 	more_merges 1
-	kill -TERM "${pids[sync]}" "${pids[a]}"
-	ended sync a
+	stopped sync a
 	expect_sound run
 }
 
@@ -412,8 +401,7 @@ ledger_of_all() {
 	learn b
 	until_true tape_has ' publish '
 	! tape_has ' answer .*learner=a .*steps=0 ' || complain "an answer of zero steps"
-	kill -TERM "${pids[sync]}" "${pids[b]}"
-	ended sync b
+	stopped sync b
 	expect_sound run
 }
 
@@ -428,8 +416,7 @@ interval() {
 	learn a
 	learn b
 	more_merges 16
-	kill -TERM "${pids[sync]}" "${pids[a]}" "${pids[b]}"
-	ended sync a b
+	stopped sync a b
 	[ "$(interval)" -ge 90 ] || complain "merged every $(interval) steps, not every 100"
 	expect_sound run
 }
