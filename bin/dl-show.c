@@ -270,8 +270,12 @@ static int show_why(struct context *c, const char *name)
 	rc = view_look(v, LOOK);
 	if (rc == 0)
 		rc = explain_run(&c->report.out, v, name);
+	if (rc == 0)
+		rc = print(&c->report);
+	if (rc == 0) /* as in dl-top: no run that has not begun */
+		rc = err_restore(&v->head_trouble);
 	view_close(v);
-	return rc == 0 ? print(&c->report) : rc;
+	return rc;
 }
 
 static int show_run(struct context *c, struct run *r)

@@ -90,7 +90,8 @@ static int read_trailer(const struct frame_reader *r, struct trailer *t, uint64_
 	if (got < 0)
 		return (int)got;
 	trailer_get(t, bytes);
-	if (got < CHAIN_TRAILER || t->offset >= *size - CHAIN_TRAILER)
+	if (got < CHAIN_TRAILER || t->offset >= *size - CHAIN_TRAILER ||
+		t->number > t->offset / (CHAIN_PRELUDE + SIG_SEAL)) /* more frames than have room before it */
 		return err_set(ERR_AUTH, "truncated or damaged: no trailer at its end");
 	return 0;
 }

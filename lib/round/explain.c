@@ -168,6 +168,8 @@ static int put_state(struct buf *out, const struct view *v)
 	char time[32];
 	int rc;
 
+	if (!h->fragment && v->head_trouble.code < 0)
+		return buf_str(out, "the head can't be read\n");
 	if (!h->fragment)
 		return buf_str(out, "no syncer has begun this run yet\n");
 	rc = buf_fmt(out, "%s at global step %" PRIu64, phase_name(h->phase), h->step);

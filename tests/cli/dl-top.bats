@@ -108,6 +108,10 @@ step 0 of 20   learners 0 of 0 alive   syncer unknown
 	run -3 --separate-stderr in_time dl-top --json run
 	expect_stderr_line "^dl-top: $1"
 	expect_stdout_like '"phase":"unreadable","syncer":"unknown",'
+	run -3 --separate-stderr in_time dl-show --why run
+	expect_stderr_line "^dl-show: (run: )?$1"
+	expect_stdout_like "^the head can't be read
+"
 }
 @test "a head that is damaged, cut or of a stranger is no run that has not begun" {
 	in_time dl-sync -q -r run --once || [ $? -eq 4 ]
