@@ -159,6 +159,7 @@ bool desk_post_state(struct desk *d, const struct replica *r, const struct train
 		d->state.counted[p] = replica_routed(r, p, routed);
 		routed += d->cut->v[p].n;
 	}
+	d->state.of_all = r->of_all;
 	d->state.updates = o->updates;
 	d->state.cursor = t->feed.cursor;
 	d->saving = DESK_POSTED;

@@ -40,12 +40,12 @@ struct learner_run {
 	struct courier *courier;
 	struct revived past;
 	uint64_t max_stale;
+	double lease; /* seconds */
 
 	double opened, begun, saved; /* times */
 	uint64_t steps_now, tokens_now;
 	double step_seconds, loss; /* running means */
 	uint64_t heads;  /* seen, as of the last look */
-	uint64_t trained; /* tokens, by all learners, as far as it knows: the head's, and its own since */
 	bool waiting;    /* for a syncer, and said so */
 	double stale;    /* own steps since the last of them, */
 	double sign;     /* which was then */
@@ -157,6 +157,7 @@ static void take_books(struct learner_run *l)
 
 	r->steps = l->past.steps;
 	r->trained = l->past.trained;
+	r->of_all = l->past.of_all;
 	r->step = l->past.step;
 	for (unsigned p = 0; p < l->cut.n; routed += l->cut.v[p++].n)
 		replica_restore(r, p, &l->past.part[p], &s->base[p], s->counted[p] ? routed : NULL);
@@ -208,31 +209,33 @@ static void poll_head(struct learner_run *l)
 }
 
 /* The version to start from: of the head; of the state, as long as there is no head; else the first. */
-static int fetch(struct learner_run *l, unsigned p, float *value, struct replica_version *v)
+static uint64_t wanted(const struct learner_run *l, unsigned p, const digest **id)
 {
 	const struct desk *d = courier_desk(l->courier);
 	const struct head_fragment *f = d->headed ? &d->head.fragment[p] : NULL;
-	const struct replica_version *base = &l->replica.part[p].base;
-	uint64_t version = f ? f->version : l->past.whole ? base->version : 0;
 
-	return courier_fetch(l->courier, p, version, f ? &f->id : NULL, value, v, l->pool);
+	*id = f ? &f->id : NULL;
+	return f ? f->version : l->past.whole ? l->replica.part[p].base.version : 0;
 }
 
 /* What should be there and is not may be on its way, or the head is about to tell of a newer one. */
 static int fetch_patiently(struct learner_run *l, unsigned p, float *value, struct replica_version *v)
 {
 	const struct timespec pause = { .tv_nsec = (long)(MISSING_PAUSE * 1e9) };
+	const digest *id;
+	uint64_t version = wanted(l, p, &id);
 	char path[RUNDIR_PATH];
 	int rc;
 
-	for (int tries = 0; (rc = fetch(l, p, value, v)) != 1; tries++) {
+	for (int tries = 0; (rc = courier_fetch(l->courier, p, version, id, value, v, l->pool)) != 1; tries++) {
 		if (tries == MISSING_TRIES || (l->conf.stop && l->conf.stop()))
 			break;
 		nanosleep(&pause, NULL);
 		poll_head(l);
+		version = wanted(l, p, &id);
 	}
 	if (rc == 0)
-		rc = err_set(ERR_AGAIN, "%s: no such version (yet)", rundir_fragment(path, p, v->version));
+		rc = err_set(ERR_AGAIN, "%s: no such version (yet)", rundir_fragment(path, p, version));
 	return rc < 0 ? rc : 0;
 }
 
@@ -318,6 +321,7 @@ static int open_all(struct learner_run *l, struct shard *shard)
 		return rc;
 	if ((rc = trainer_record_to(&l->trainer, l->conf.metrics)) < 0)
 		return rc;
+	l->lease = l->manifest.lease; /* while the manifest is still ours */
 	l->max_stale = l->conf.max_stale ? l->conf.max_stale : STALE_ROUNDS * l->manifest.interval;
 	tell_start(l);
 	return 0;
@@ -402,8 +406,8 @@ static void follow_head(struct learner_run *l, const struct desk *d)
 		l->sign = clock_now(&l->clock);
 	}
 	l->heads = d->heads;
-	if (d->headed && d->head.trained > l->trained)
-		l->trained = d->head.trained;
+	if (d->headed && d->head.trained > l->replica.of_all)
+		l->replica.of_all = d->head.trained;
 	l->done = phase == PHASE_DONE;
 	l->idle = phase != PHASE_RUNNING ||
 		(d->target_steps && l->replica.step >= d->target_steps);
@@ -473,7 +477,7 @@ static int step(struct learner_run *l)
 	struct metrics_row row = { 0 };
 	struct model_load load;
 	double before = clock_now(&l->clock), seconds;
-	int rc = trainer_step(&l->trainer, l->replica.step, l->trained, &row);
+	int rc = trainer_step(&l->trainer, l->replica.step, l->replica.of_all, &row);
 
 	if (rc < 0)
 		return rc;
@@ -482,7 +486,6 @@ static int step(struct learner_run *l)
 	seconds = clock_now(&l->clock) - before;
 	l->steps_now++;
 	l->tokens_now += trainer_tokens(&l->trainer);
-	l->trained += trainer_tokens(&l->trainer);
 	l->stale++;
 	mean(&l->step_seconds, seconds, l->steps_now);
 	mean(&l->loss, row.loss, l->steps_now);
@@ -514,7 +517,7 @@ static bool is_stale(const struct learner_run *l)
 {
 	if (l->stale < (double)l->max_stale)
 		return false;
-	return l->conf.max_stale || clock_now(&l->clock) - fmax(l->sign, l->begun) >= l->manifest.lease;
+	return l->conf.max_stale || clock_now(&l->clock) - fmax(l->sign, l->begun) >= l->lease;
 }
 
 /* Whose time is limited waits for the syncer until then: both may be called by cron, and not in the same minutes. */
@@ -594,6 +597,7 @@ int learner_run_train(struct learner_run *l)
 	l->begun = l->saved = clock_now(&l->clock);
 	desk_exchange(courier_desk(l->courier), &l->replica, l->about.learner,
 		l->trainer.feed.cursor);
+	follow_head(l, courier_desk(l->courier));
 	if ((rc = courier_start(l->courier)) < 0)
 		return rc;
 	rc = finish(l, train(l));

@@ -211,6 +211,7 @@ void replica_step(struct replica *r, uint64_t tokens, double loss, const uint64_
 	r->step++;
 	r->steps++;
 	r->trained += tokens;
+	r->of_all += tokens;
 	for (unsigned p = 0; p < r->cut->n; p++) {
 		count(&r->part[p].work, tokens, loss);
 		if (r->part[p].pending)

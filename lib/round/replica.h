@@ -86,6 +86,7 @@ struct replica {
 	struct adopt_rule rule;
 	uint64_t step;               /* global */
 	uint64_t steps, trained;     /* over all lives */
+	uint64_t of_all;             /* tokens trained by all learners, as far as this one knows: it counts its own */
 };
 
 /* All counters zero. After a failure, too, replica_close. */

@@ -68,6 +68,7 @@ static void take_beat(struct revived *v, const struct beat *b)
 	raise_to(&v->incarnation, b->incarnation);
 	raise_to(&v->steps, b->steps);
 	raise_to(&v->trained, b->trained);
+	raise_to(&v->of_all, b->trained);
 	raise_to(&v->serial, b->serial);
 }
 
@@ -80,6 +81,7 @@ static void take_state(struct revived *v, const struct run_state *s, const struc
 	take_beat(v, b);
 	v->whole = true;
 	v->step = b->step;
+	raise_to(&v->of_all, s->of_all);
 	if (strcmp(s->shard, about->shard) == 0 && s->context == about->context)
 		v->cursor = s->cursor;
 	for (unsigned p = 0; p < b->fragments; p++)
@@ -194,6 +196,7 @@ static void take_delta(struct revived *v, const struct own_delta *d, const struc
 	v->was = true;
 	raise_to(&v->incarnation, m->incarnation);
 	raise_to(&v->trained, m->trained);
+	raise_to(&v->of_all, m->trained);
 	if (strcmp(m->shard, about->shard) == 0 && m->context == about->context)
 		raise_to(&v->cursor, m->cursor);
 	take_answers(&v->part[d->fragment], d->round, m->answered);

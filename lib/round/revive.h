@@ -19,6 +19,7 @@ struct revived {
 	bool whole;            /* its state is: values, updates, bases are in the run_state */
 	uint64_t incarnation;  /* the last one */
 	uint64_t steps, trained, step, serial;
+	uint64_t of_all;       /* tokens trained by all learners, as far as it knew */
 	uint64_t cursor;       /* place in this shard's samples; 0 when all is of another one */
 	struct beat_fragment *part; /* (P) books; what is under way only when the state is whole; owned */
 };

@@ -65,6 +65,8 @@ static int write_place(const struct run_state *s, struct conf *to, const struct 
 		rc = conf_set_u64(to, "context", s->context);
 	if (rc == 0)
 		rc = conf_set_u64(to, "cursor", s->cursor);
+	if (rc == 0)
+		rc = conf_set_u64(to, "of_all", s->of_all);
 	return rc == 0 ? conf_set_u64(to, "updates", s->updates) : rc;
 }
 
@@ -216,6 +218,8 @@ static int read_header(struct run_state *s, const struct frame_reader *r, const 
 	snprintf(s->shard, sizeof s->shard, "%s", m.shard);
 	s->context = m.context;
 	s->cursor = m.cursor;
+	if ((rc = conf_u64(&h->keys, "of_all", 0, UINT64_MAX, &s->of_all)) < 0)
+		return rc;
 	rc = read_bases(s, &h->keys);
 	return rc == 0 ? read_routed(s, &h->keys) : rc;
 }

@@ -5,6 +5,7 @@
  * The header has the keys of its beat (round/beat.h) as of one boundary between inner steps, and
  *
  *     model HEX   seed N   shard HEX   context N   cursor N   updates N
+ *     of_all N            tokens trained by all learners, as far as it knew (head.h, trained)
  *     base.f000 HEX       identity of the version each fragment is trained from
  *     routed.f000 N ...   of a mixture: tokens of what is under way by experts (round/routed.h), where they are known
  *
@@ -29,6 +30,7 @@ struct run_state {
 	digest *base;       /* (P) */
 	uint64_t *routed;   /* (tensors) of replica_routed, fragment after fragment */
 	bool *counted;      /* (P) what it returned */
+	uint64_t of_all;
 	uint64_t updates;   /* the optimizer's steps */
 	uint64_t cursor;    /* of `shard` with samples of `context` tokens */
 	char shard[65];

@@ -367,6 +367,10 @@ static int read_tape(struct view *v)
 	if (!m->read || m->lines != view_tape_lines(m->tape))
 		m->grown = m->now;
 	m->lines = view_tape_lines(m->tape);
+	if (rc < 0) {
+		v->loss = NULL;
+		v->losses = 0;
+	}
 	return rc;
 }
 

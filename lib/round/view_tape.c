@@ -312,6 +312,8 @@ int view_tape_read(struct view_tape *t, uint64_t epoch)
 {
 	int rc;
 
+	if (!t->reader && (rc = begin(t, epoch)) < 0) /* it could not be begun again */
+		return rc;
 	tape_read_upto(t->reader, epoch);
 	rc = read_on(t);
 	if (rc != ERR_AGAIN)

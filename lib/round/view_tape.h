@@ -23,6 +23,7 @@ struct view_tape;
 /* run and f: the caller's, and stay. */
 int view_tape_open(struct view_tape **out, const char *run, const struct fragments *f) ERR_MUST;
 void view_tape_close(struct view_tape *t);
+/* After a failure what was read may be gone, and with it what was reported; the next call begins again. */
 int view_tape_read(struct view_tape *t, uint64_t epoch) ERR_MUST;
 
 size_t view_tape_learners(const struct view_tape *t); /* in order of name */

@@ -71,6 +71,43 @@ lives() { # NAME INCARNATION
 	run -0 dl-show -q --diff run/learner/ann/state twin/learner/ann/state
 }
 
+# rates FILE: the learning rates of its rows
+rates() {
+	awk 'NR > 1 { print $5 }' "$1"
+}
+@test "with decay_tokens a second life goes on at the rate of the first" {
+	sed 's/^warmup .*/warmup 0/' small.conf >tokens.conf
+	echo 'decay_tokens 2048' >>tokens.conf # 16 steps of 4 x 32
+	dl-init -r tokens -c tokens.conf --seed 3 -P 4 -H 4
+	cp -r tokens twice
+	dl-learn -q -j 1 -r tokens -d text.0.tok -i ann -n 12 --metrics once.tsv
+	dl-learn -q -j 1 -r twice -d text.0.tok -i ann -n 5 --metrics first.tsv
+	dl-learn -q -j 1 -r twice -d text.0.tok -i ann -n 7 --metrics second.tsv
+	rates once.tsv >want
+	(rates first.tsv && rates second.tsv) >got
+	[ "$(wc -l <want)" -eq 12 ] && [ "$(sort -u want | wc -l)" -eq 12 ] && expect_same got want
+}
+
+@test "with decay_tokens a learner whose head is gone still knows what all have trained" {
+	need_syncer
+	sed 's/^warmup .*/warmup 0/' small.conf >tokens.conf
+	echo 'decay_tokens 1000000' >>tokens.conf
+	dl-init -r tokens -c tokens.conf --seed 3 -P 4 -H 4
+	dl-sync -q -r tokens & syncer=$!
+	dl-learn -q -j 1 -r tokens -d text.0.tok -i ann --metrics first.tsv & first=$!
+	dl-learn -q -j 1 -r tokens -d text.1.tok -i ben & second=$!
+	all_trained() {
+		[ "$(told tokens/head trained)" -gt 60000 ]
+	}
+	await all_trained
+	kill -TERM "$syncer" "$first" "$second"
+	wait "$syncer" "$first" "$second"
+	rm tokens/head
+	dl-learn -q -j 1 -r tokens -d text.0.tok -i ann -n 3 --metrics again.tsv
+	(rates first.tsv | tail -n 1 && rates again.tsv) >got
+	sort -g -r got | cmp -s - got || complain "the rate rises" "$(cat got)"
+}
+
 @test "relative paths count from where it was started" {
 	dl-learn -j 1 -r ./run -d ./text.0.tok -i ann -n 3 --metrics m.tsv
 	[ "$(wc -l <m.tsv)" -eq 4 ]

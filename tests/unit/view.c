@@ -259,6 +259,38 @@ static void open_rounds_say_who_is_missing(void)
 	run_dir_end(&d);
 }
 
+static void put_tape(unsigned epoch, const char *text)
+{
+	char path[32];
+
+	snprintf(path, sizeof path, "syncer/tape.%u", epoch);
+	CHECK(place_put(path, text, strlen(text), true) == 0);
+}
+
+/* What was read is superseded, and what it was superseded by can't be read: not now, and then it can. */
+static void a_tape_that_begins_anew_and_cannot_be_read(void)
+{
+	struct run_dir d;
+	struct view *v;
+
+	run_dir_begin(&d);
+	write_rounds(&d);
+	open_view(&v, &d);
+	CHECK(view_read(v) == 0 && v->losses == 1);
+	put_tape(2, "2 0 epoch epoch=2 after=1\n");
+	put_tape(3, "no number\n");
+	d.head.epoch = 3;
+	run_dir_head(&d);
+	for (int i = 0; i < 3; i++) {
+		CHECK(view_read(v) == ERR_AUTH && v->losses == 0);
+		CHECK_SAYS("syncer/tape.3: its first line has no number");
+	}
+	CHECK(unlink("syncer/tape.3") == 0 && unlink("syncer/tape.2") == 0);
+	CHECK(view_read(v) == 0 && v->losses == 1);
+	view_close(v);
+	run_dir_end(&d);
+}
+
 static void too_few_learners_are_told_with_what_to_type(void)
 {
 	struct run_dir d;
@@ -428,6 +460,7 @@ int main(void)
 	a_head_that_was_never_readable_is_not_a_run_that_has_not_begun();
 	what_makes_no_sense_is_counted_and_passed_over();
 	open_rounds_say_who_is_missing();
+	a_tape_that_begins_anew_and_cannot_be_read();
 	too_few_learners_are_told_with_what_to_type();
 	a_run_of_dl_run_is_continued_by_it();
 	the_board_fits_its_screen();
