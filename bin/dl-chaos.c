@@ -18,6 +18,7 @@
 #include "chaos/sim_job.h"
 #include "chaos/sweep.h"
 #include "io/fd.h"
+#include "io/wake.h"
 
 static bool quiet, verbose;
 static struct say say;
@@ -298,5 +299,5 @@ int main(int argc, char **argv)
 
 		rc = closed < 0 ? closed : rc;
 	}
-	return rc < 0 ? say_error(&say, rc) : 0;
+	return rc < 0 ? wake_leave(say_error(&say, rc)) : 0;
 }

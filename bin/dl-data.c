@@ -391,5 +391,5 @@ int main(int argc, char **argv)
 		rc = check_options();
 	if (rc == 0)
 		rc = run(words, n);
-	return rc < 0 ? say_error(&say, rc) : 0;
+	return rc < 0 ? wake_leave(say_error(&say, rc)) : 0;
 }

@@ -113,5 +113,5 @@ int main(int argc, char **argv)
 		rc = check_options(n > 0 ? words[0] : "-", n);
 	if (rc == 0)
 		rc = run(n > 0 ? words[0] : "-");
-	return rc < 0 ? say_error(&say, rc) : 0;
+	return rc < 0 ? wake_leave(say_error(&say, rc)) : 0;
 }

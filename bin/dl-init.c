@@ -599,5 +599,5 @@ int main(int argc, char **argv)
 	say_init(&say, prog.name, o.quiet, o.verbose);
 	if (rc == 0)
 		rc = run(words, n);
-	return rc < 0 ? say_error(&say, rc) : 0;
+	return rc < 0 ? wake_leave(say_error(&say, rc)) : 0;
 }

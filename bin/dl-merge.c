@@ -346,5 +346,5 @@ int main(int argc, char **argv)
 	if (rc == 0 && (rc = check_options(&m, words, n)) == 0)
 		rc = run(&m, words, n);
 	release(&m);
-	return rc < 0 ? say_error(&say, rc) : 0;
+	return rc < 0 ? wake_leave(say_error(&say, rc)) : 0;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -19,7 +20,9 @@
 #include "io/dir.h"
 #include "io/fd.h"
 #include "io/lock.h"
+#include "io/newdir.h"
 #include "io/tool.h"
+#include "io/wake.h"
 #include "round/asked.h"
 #include "round/dataset.h"
 #include "round/rundir.h"
@@ -30,9 +33,7 @@
 #define HEAD_PATIENCE 3.0 /* seconds that learners wait for the syncer's first head */
 #define HEAD_EVERY 0.1
 #define ONE_REQUEST 0.5    /* seconds: signals that come together are one */
-#define STOP_PATIENCE 30.0 /* seconds for children to save and leave */
 #define BLIND_MOST 60      /* looks that may fail in a row */
-#define DEATHS_MOST 6      /* in a row, of everybody: it will not get better */
 #define OUTPUT_LIMIT ((size_t)1 << 16)
 #define LOG "log"
 
@@ -118,6 +119,7 @@ static struct say say;
 struct work {
 	struct key key;
 	struct trust trust;
+	struct newdir fresh; /* a new run, until it is there */
 	struct lock lock;
 	struct view *view;
 	char *learn, *sync;          /* executables */
@@ -185,23 +187,61 @@ static int default_end(const struct conf *conf)
 	return 0;
 }
 
-static int make_run(const struct work *w)
+static int call_init(const struct work *w)
 {
 	struct tool_command v = { .n = 0 };
-	int rc = dataset_check(o.corpus);
 
-	if (rc == 0 && !o.value[STEPS] && !o.value[TOKENS])
-		rc = default_end(&w->conf);
-	if (rc < 0)
-		return rc;
 	tool_add(&v, "dl-init");
-	tool_add_pair(&v, "-r", o.run);
+	tool_add_pair(&v, "-r", w->fresh.temp);
 	tool_add_pair(&v, "-c", o.conf);
 	for (int i = 0; i < GIVEN; i++)
 		tool_add_pair(&v, given[i].option, o.value[i]);
 	tool_add_pair(&v, "-k", o.key);
 	tool_add_pair(&v, "--trust", o.trust);
 	return tool_run(v.v, -1, -1);
+}
+
+static bool is_there(const char *run)
+{
+	char *path;
+	bool there;
+
+	if (asprintf(&path, "%s/" RUNDIR_MANIFEST, run) < 0)
+		return false;
+	there = access(path, F_OK) == 0;
+	free(path);
+	return there;
+}
+
+static int outrun(const char *run, int rc)
+{
+	return is_there(run) ? err_set(ERR_BUSY, "%s: another dl-run is at work", o.run) : rc;
+}
+
+/* Under a temporary name, until it has its data, too: a run that could not be made leaves nothing behind. */
+static int make_run(struct work *w)
+{
+	struct stat st;
+	int rc = dataset_check(o.corpus);
+
+	if (stat(o.run, &st) == 0 && !S_ISDIR(st.st_mode))
+		return err_set(ERR_USAGE, "%s: is no directory: give that of a run (text goes with --corpus)", o.run);
+	if (rc == 0 && !o.value[STEPS] && !o.value[TOKENS])
+		rc = default_end(&w->conf);
+	if (rc == 0)
+		rc = wake_catch();
+	if (rc == 0 && (rc = newdir_open(&w->fresh, o.run)) < 0)
+		rc = outrun(o.run, rc);
+	return rc < 0 ? rc : call_init(w);
+}
+
+static int show_run(struct work *w)
+{
+	if (!w->fresh.made)
+		return 0;
+	if (wake_requested())
+		return err_set(ERR_IO, "interrupted");
+	return newdir_commit(&w->fresh) < 0 ? outrun(w->fresh.path, ERR_IO) : 0;
 }
 
 /* ---- children ---- */
@@ -237,11 +277,6 @@ static int hire_syncer(struct work *w)
 	return crew_add(&w->crew, "syncer", w->sync, p->words.v, LOG "/syncer.log");
 }
 
-static const char *given_word(const char *word)
-{
-	return *word ? word : NULL;
-}
-
 static int hire_learner(struct work *w, unsigned k)
 {
 	struct post *p = new_post(w, "dl-learn");
@@ -256,8 +291,8 @@ static int hire_learner(struct work *w, unsigned k)
 	tool_add_pair(&p->words, "-i", p->name);
 	tool_add_pair(&p->words, "-d", p->shard);
 	tool_add_pair(&p->words, "-j", w->threads);
-	tool_add_pair(&p->words, "-B", given_word(w->batch));
-	tool_add_pair(&p->words, "-T", given_word(w->context));
+	tool_add_pair(&p->words, "-B", *w->batch ? w->batch : NULL);
+	tool_add_pair(&p->words, "-T", *w->context ? w->context : NULL);
 	tool_add_pair(&p->words, "-k", w->key_path);
 	tool_add_pair(&p->words, "--trust", w->trust_path);
 	return crew_add(&w->crew, p->name, w->learn, p->words.v, p->log);
@@ -328,13 +363,6 @@ static void tell_progress(const struct work *w)
 		     target, v->tokens_per_s, loss, view_alive(v), o.learners);
 }
 
-static bool hopeless(const struct crew_member *m)
-{
-	int status = proc_exit_status(&m->proc);
-
-	return m->state == CREW_FAILED || (m->state == CREW_PAUSED && m->deaths >= DEATHS_MOST && status != 4);
-}
-
 static int code_of(const struct crew_member *m)
 {
 	int status = proc_exit_status(&m->proc);
@@ -348,10 +376,10 @@ static int check_hope(const struct work *w)
 	const struct crew *c = &w->crew;
 	size_t lost = 0;
 
-	if (hopeless(&c->v[0]))
+	if (crew_hopeless(&c->v[0]))
 		return err_set(code_of(&c->v[0]), "%s: no syncer: see %s/%s", o.run, o.run, c->v[0].log);
 	for (size_t i = 1; i < c->n; i++)
-		lost += hopeless(&c->v[i]);
+		lost += crew_hopeless(&c->v[i]);
 	if (lost + 1 == c->n)
 		return err_set(code_of(&c->v[1]), "%s: no learner: see %s/%s", o.run, o.run, c->v[1].log);
 	return 0;
@@ -406,9 +434,9 @@ static void hurry(struct work *w, double *over)
 		return;
 	if (*over < 0)
 		*over = clock_seconds();
-	if (clock_seconds() - *over > STOP_PATIENCE && !w->crew.stopping)
+	if (clock_seconds() - *over > CREW_PATIENCE && !w->crew.stopping)
 		crew_ask(&w->crew);
-	if (clock_seconds() - *over > 2 * STOP_PATIENCE)
+	if (clock_seconds() - *over > 2 * CREW_PATIENCE)
 		crew_kill(&w->crew);
 }
 
@@ -429,26 +457,12 @@ static int attend(struct work *w)
 			rc = look(w);
 			next = clock_seconds() + (w->view->head.fragment ? LOOK_EVERY : HEAD_EVERY);
 		}
-		if (w->signal && clock_seconds() - w->asked > STOP_PATIENCE)
+		if (w->signal && clock_seconds() - w->asked > CREW_PATIENCE)
 			crew_kill(&w->crew);
 		hurry(w, &over);
 	}
 	say_progress_end(&say);
 	return rc;
-}
-
-/* After an error children are given the time to save. */
-static void dismiss(struct work *w)
-{
-	double began = clock_seconds();
-
-	crew_ask(&w->crew);
-	while (crew_running(&w->crew) && clock_seconds() - began < STOP_PATIENCE) {
-		proc_watch_wait(&w->watch, 0.2);
-		if (crew_tend(&w->crew) < 0)
-			break;
-	}
-	crew_kill(&w->crew);
 }
 
 /* ---- the end ---- */
@@ -464,8 +478,8 @@ static int report(const struct work *w)
 	rundir_ckpt(ckpt, w->view->head.step);
 	tool_add(&v, "dl-eval");
 	tool_add_pair(&v, "-d", dataset_valid(valid, (unsigned)o.learners));
-	tool_add_pair(&v, "-B", given_word(w->batch));
-	tool_add_pair(&v, "-T", given_word(w->context));
+	tool_add_pair(&v, "-B", *w->batch ? w->batch : NULL);
+	tool_add_pair(&v, "-T", *w->context ? w->context : NULL);
 	tool_add_pair(&v, "-k", w->key_path);
 	tool_add_pair(&v, "--trust", w->trust_path);
 	tool_add(&v, ckpt);
@@ -530,18 +544,6 @@ static int prepare(struct work *w)
 	return rc < 0 ? rc : trust_load(&w->trust, o.trust, &w->key);
 }
 
-static bool is_there(const char *run)
-{
-	char *path;
-	bool there;
-
-	if (asprintf(&path, "%s/" RUNDIR_MANIFEST, run) < 0)
-		return false;
-	there = access(path, F_OK) == 0;
-	free(path);
-	return there;
-}
-
 /* Into the run directory, made when it is not there. */
 static int enter(struct work *w)
 {
@@ -550,12 +552,10 @@ static int enter(struct work *w)
 
 	if (!old || o.conf) /* now, while a relative path of -c still means the same */
 		rc = print_conf(&w->conf);
-	if (rc == 0 && !old && (rc = make_run(w)) < 0 && is_there(o.run)) {
-		old = true; /* another dl-run has just made it */
-		rc = 0;
-	}
+	if (rc == 0 && !old)
+		rc = make_run(w);
 	if (rc == 0)
-		rc = rundir_enter(o.run);
+		rc = rundir_enter(old ? o.run : w->fresh.temp);
 	if (rc == 0)
 		rc = dir_make(LOG, 0777);
 	if (rc == 0 && (rc = lock_take(&w->lock, LOG "/dl-run")) < 0)
@@ -610,6 +610,8 @@ static int run(struct work *w)
 	if (rc == 0)
 		rc = dataset_make(w->corpus, &w->view->manifest.model, (unsigned)o.learners, w->key_path, &w->trust);
 	if (rc == 0)
+		rc = show_run(w);
+	if (rc == 0)
 		rc = view_read(w->view);
 	if (rc == 0 && !view_over(w->view))
 		warn_quorum(&w->view->manifest);
@@ -623,7 +625,8 @@ static int run(struct work *w)
 			struct err_note note;
 
 			err_save(&note, attend(w));
-			dismiss(w);
+			crew_dismiss(&w->crew, &w->watch); /* after an error, too, they are given the time to save */
+			crew_kill(&w->crew);
 			proc_watch_end(&w->watch);
 			rc = err_restore(&note);
 		}
@@ -645,6 +648,7 @@ static void release(struct work *w)
 	}
 	view_close(w->view);
 	lock_release(&w->lock);
+	newdir_abort(&w->fresh);
 	trust_release(&w->trust);
 	key_wipe(&w->key);
 	conf_release(&w->conf);
@@ -689,5 +693,5 @@ int main(int argc, char **argv)
 		signal(w.signal, SIG_DFL);
 		raise(w.signal);
 	}
-	return rc < 0 ? say_error(&say, rc) : 0;
+	return rc < 0 ? wake_leave(say_error(&say, rc)) : 0;
 }

@@ -18,8 +18,6 @@
 #define CARRY_EVERY 0.1
 #define REST 0.5           /* between two turns of the loop, at most */
 #define HEAD_PATIENCE 3.0  /* that learners wait for the syncer's first head */
-#define STOP_PATIENCE 30.0 /* for processes to save and leave */
-#define DEATHS_MOST 6      /* in a row, not by us: it will not get better */
 #define STRIKES_MOST 100   /* in one turn: between them it looks at the time and at who asks it to stop */
 #define CLOCK_WORDS 6      /* before the command of one whose clock is set */
 #define NEVER 1e300
@@ -404,12 +402,6 @@ static int heal(struct inject *j)
 }
 
 /* "Not yet" (4) is what a learner says that has lost its syncer: it may find it again. */
-static bool hopeless(const struct crew_member *m)
-{
-	return m->state == CREW_FAILED || (m->state == CREW_PAUSED && m->deaths >= DEATHS_MOST &&
-					   proc_exit_status(&m->proc) != 4);
-}
-
 /* Can it still come to its end? */
 static bool in_vain(struct inject *j)
 {
@@ -419,8 +411,8 @@ static bool in_vain(struct inject *j)
 		const struct crew_member *m = victim_member(&b->victim);
 		bool wanted = !j->c->manifest || b->process->syncer;
 
-		lost += b->learner && hopeless(m);
-		if (hopeless(m) && (wanted || lost == j->out->meter.learners)) {
+		lost += b->learner && crew_hopeless(m);
+		if (crew_hopeless(m) && (wanted || lost == j->out->meter.learners)) {
 			char how[64];
 
 			snprintf(j->out->why, sizeof j->out->why, "%s: %s: see %s", m->name, proc_how(how, &m->proc),
@@ -481,9 +473,9 @@ static int hurry(struct inject *j)
 		j->over = j->now;
 		rc = heal(j);
 	}
-	if (over && j->asked < 0 && j->now - j->over > STOP_PATIENCE)
+	if (over && j->asked < 0 && j->now - j->over > CREW_PATIENCE)
 		rc = ask(j, INJECT_DONE);
-	if (j->asked >= 0 && j->now - j->asked > STOP_PATIENCE)
+	if (j->asked >= 0 && j->now - j->asked > CREW_PATIENCE)
 		crew_kill(&j->crew);
 	if (rc == 0 && j->asked < 0 && j->c->most > 0 && j->now >= j->c->most)
 		rc = ask(j, INJECT_TIME);
@@ -626,15 +618,8 @@ static void release(struct inject *j)
 /* After an error children are given the time to save. */
 static void dismiss(struct inject *j)
 {
-	double began = seconds(j);
-
 	if (crew_running(&j->crew) && heal(j) == 0)
-		crew_ask(&j->crew);
-	while (crew_running(&j->crew) && seconds(j) - began < STOP_PATIENCE) {
-		proc_watch_wait(&j->watch, 0.2);
-		if (crew_tend(&j->crew) < 0)
-			break;
-	}
+		crew_dismiss(&j->crew, &j->watch);
 }
 
 static int allocate(struct inject *j)

@@ -11,6 +11,7 @@
 #define PAUSE_FIRST 1.0 /* seconds */
 #define PAUSE_MOST 30.0
 #define STEADY 10.0     /* one that ran so long is not to blame for deaths before */
+#define DEATHS_MOST 6   /* in a row: it will not get better */
 #define LAST_WORDS 400  /* bytes of a log looked at for its last line */
 
 static double now(const struct crew *c)
@@ -237,4 +238,22 @@ void crew_kill(struct crew *c)
 	c->stopping = true;
 	for (size_t i = 0; i < c->n; i++)
 		proc_signal(&c->v[i].proc, SIGKILL);
+}
+
+void crew_dismiss(struct crew *c, struct proc_watch *w)
+{
+	const double began = now(c);
+
+	crew_ask(c);
+	while (crew_running(c) && now(c) - began < CREW_PATIENCE) {
+		proc_watch_wait(w, 0.2);
+		if (crew_tend(c) < 0)
+			break;
+	}
+}
+
+bool crew_hopeless(const struct crew_member *m)
+{
+	return m->state == CREW_FAILED ||
+		(m->state == CREW_PAUSED && m->deaths >= DEATHS_MOST && proc_exit_status(&m->proc) != 4);
 }

@@ -71,5 +71,10 @@ size_t crew_running(const struct crew *c);
 /* SIGTERM to all; from now on nobody is started again. */
 void crew_ask(struct crew *c);
 void crew_kill(struct crew *c);
+/* crew_ask, and time to save and leave: CREW_PATIENCE. Some may run still. */
+#define CREW_PATIENCE 30.0 /* seconds */
+void crew_dismiss(struct crew *c, struct proc_watch *w);
+/* Beyond help, or dead so often in a row that it will not get better. Status 4, not yet, is no reason. */
+bool crew_hopeless(const struct crew_member *m);
 
 #endif

@@ -49,3 +49,12 @@ int wake_requested(void)
 {
 	return requested;
 }
+
+int wake_leave(int status)
+{
+	if (requested) {
+		signal(requested, SIG_DFL);
+		raise(requested);
+	}
+	return status;
+}

@@ -13,5 +13,7 @@
 
 int wake_catch(void) ERR_MUST;
 int wake_requested(void); /* the signal's number, or 0 */
+/* The status back; but when a signal asked to stop, whoever waits for this process shall see that it died by it. */
+int wake_leave(int status);
 
 #endif

@@ -339,6 +339,21 @@ tokens() {
 	done
 }
 
+@test "interrupted while it waits for more, it dies by that signal" {
+	mkfifo in
+	for signal in TERM HUP; do # a job of a shell ignores INT
+		dl-data -o part in 3>&- 2>err &
+		pid=$!
+		exec 9>in
+		kill -s "$signal" "$pid"
+		exec 9>&-
+		status=0
+		wait "$pid" 2>/dev/null || status=$?
+		[ "$status" -eq $((128 + $(kill -l "$signal"))) ] || complain "$signal: status $status" "$(cat err)"
+		expect_no_file part.tok && expect_no_temporary
+	done
+}
+
 @test "shards of a stranger and damaged ones are not unpacked" {
 	corpus 20000 >text
 	dl-data -o mine text

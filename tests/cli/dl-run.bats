@@ -118,6 +118,32 @@ step (1[6-9]|2[0-9]) of 16 '
 	[ "$(for k in 0 1 2; do dl-data -d run/data/3.$k.tok; done | wc -c)" -eq "$(dl-data -d run/data/1.0.tok | wc -c)" ]
 }
 
+@test "a run that could not be made leaves nothing behind, and the corrected command makes it" {
+	local made=(dl-run -m 2 -c small.conf -P 2 -H 4 --target-steps 8)
+	: >empty.txt
+	printf xx >short.txt
+	for corpus in empty.txt short.txt; do
+		run --separate-stderr in_time "${made[@]}" --corpus "$corpus" run
+		[ "$status" -ne 0 ] && expect_no_file run && expect_no_temporary
+	done
+	run -2 --separate-stderr in_time dl-run -m 2 text.txt
+	expect_stderr_line '^dl-run: text\.txt: is no directory: .*--corpus'
+	run -0 --separate-stderr timeout 300 "${made[@]}" --corpus text.txt run
+	expect_no_temporary
+}
+
+@test "interrupted before there is a run, it leaves none, and dies by that signal" {
+	mkfifo in
+	dl-run -m 2 -c small.conf --target-steps 8 --corpus - run <in 2>err 3>&- &
+	runner=$!
+	exec 9>in
+	wait_for 'ls -d .run.*.tmp/data'
+	kill -TERM "$runner"
+	exec 9>&-
+	ends 143
+	expect_no_file run && expect_no_temporary
+}
+
 @test "killed at any moment, it goes on with the same command" {
 	timeout -s KILL 4 dl-run -m 2 --corpus text.txt -c small.conf -P 2 -H 4 --target-steps 60 run || true
 	run -0 --separate-stderr timeout 300 dl-run -m 2 --corpus text.txt -c small.conf -P 2 -H 4 --target-steps 60 run
@@ -279,7 +305,7 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 	wait_for '[ -s pids.learner-1 ] && [ "$(cat err.* | wc -l)" -ge 2 ]'
 	for n in 1 2 3; do
 		pid=$(eval "echo \$pid$n")
-		if grep -q 'in use by process' "err.$n"; then
+		if grep -q 'another dl-run is at work' "err.$n"; then
 			ends=$((ends + 1)) status=0
 			wait "$pid" || status=$?
 			[ "$status" -eq 4 ] || complain "status $status" "$(cat "err.$n")"
