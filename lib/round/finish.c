@@ -47,13 +47,31 @@ static int write_checkpoint(struct syncer *s)
 	return rc;
 }
 
+/* One that can't be made just now, for want of a fragment or of space, is tried again; the rounds go on. */
+static int put_off(struct syncer *s, int rc)
+{
+	if (rc == ERR_BUSY || rc == ERR_NOMEM || tape_lost(s->tape))
+		return rc;
+	if (s->c.once)
+		err_save(&s->ckpt_trouble.note, rc); /* told by who leaves */
+	else
+		syncer_bear(s, &s->ckpt_trouble, rc, "there is no checkpoint: ");
+	return 0;
+}
+
 int finish_checkpoint(struct syncer *s)
 {
 	uint64_t every = s->c.manifest->checkpoint_every;
+	int rc;
 
-	if (s->head.phase != PHASE_RUNNING || every == 0 || s->head.step / every <= s->ckpt / every)
+	if (s->head.phase != PHASE_RUNNING || every == 0 || s->head.step / every <= s->ckpt / every ||
+		syncer_now(s) < s->ckpt_trouble.retry)
 		return 0; /* the one at the end comes when all fragments were merged once more */
-	return write_checkpoint(s);
+	if ((rc = write_checkpoint(s)) < 0)
+		return put_off(s, rc);
+	s->ckpt_trouble.note.code = 0;
+	s->ckpt_trouble.pause = 0;
+	return 0;
 }
 
 /*

@@ -175,18 +175,17 @@ static int turn(struct syncer *s, double *until)
 	return decide(s, until);
 }
 
-/* Trouble of this machine, which may pass: told once in a while. */
-static void trouble(struct syncer *s, int rc)
+void syncer_bear(struct syncer *s, struct trouble *t, int rc, const char *what)
 {
 	double now = syncer_now(s);
 
-	if (strcmp(s->trouble.text, err_text()) != 0 || now - s->told >= TELL_AGAIN) {
-		err_save(&s->trouble, rc);
-		s->told = now;
-		say_warn(s->c.say, "%s: trying again", err_text());
+	if (strcmp(t->note.text, err_text()) != 0 || now - t->told >= TELL_AGAIN) {
+		err_save(&t->note, rc);
+		t->told = now;
+		say_warn(s->c.say, "%s: %strying again", err_text(), what);
 	}
-	s->pause = s->pause > 0 ? fmin(2 * s->pause, RETRY_MOST) : RETRY;
-	s->patience = now + s->pause;
+	t->pause = t->pause > 0 ? fmin(2 * t->pause, RETRY_MOST) : RETRY;
+	t->retry = now + t->pause;
 }
 
 static bool passes(const struct syncer *s, int rc)
@@ -311,6 +310,8 @@ static int run_once(struct syncer *s)
 
 	if (rc == 0 && s->dirty)
 		rc = syncer_publish(s, true);
+	if (rc == 0 && s->ckpt_trouble.note.code)
+		rc = err_restore(&s->ckpt_trouble.note);
 	if (rc == 0 && !s->did)
 		rc = not_yet(s, "nothing to merge");
 	return rc == ERR_BUSY || tape_lost(s->tape) ? rc : leave(s, rc < 0 ? rc : 0);
@@ -327,7 +328,7 @@ static int bear(struct syncer *s, int rc)
 	rc = err_restore(&note);
 	if (!passes(s, rc))
 		return rc;
-	trouble(s, rc);
+	syncer_bear(s, &s->trouble, rc, "");
 	return 0;
 }
 
@@ -335,9 +336,9 @@ static int one_turn(struct syncer *s, double *until)
 {
 	int rc = 0;
 
-	*until = s->patience;
-	if (syncer_now(s) >= s->patience && (rc = turn(s, until)) == 0)
-		s->pause = 0;
+	*until = s->trouble.retry;
+	if (syncer_now(s) >= s->trouble.retry && (rc = turn(s, until)) == 0)
+		s->trouble.pause = 0;
 	if (rc < 0)
 		rc = bear(s, rc);
 	if (rc == 0 && (s->dirty || syncer_now(s) >= s->head_due) && (rc = syncer_publish(s, true)) < 0) {

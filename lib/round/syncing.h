@@ -52,6 +52,13 @@ struct loss {
 	double retry; /* when it is tried again to make it */
 };
 
+/* What can't be done just now, and is tried again. */
+struct trouble {
+	struct err_note note; /* told last, */
+	double told;          /* and when */
+	double retry, pause;  /* nothing is tried before; how long it was put off */
+};
+
 struct syncer {
 	struct syncer_conf c;
 	struct fragments fragments;
@@ -75,9 +82,8 @@ struct syncer {
 	bool told_few;       /* that the last rounds are merged with fewer answers than a quorum */
 	uint64_t serial;     /* the highest of a manifest that the tape tells of */
 	struct err_note manifest_trouble; /* told last of the manifest that lies there */
-	struct err_note trouble; /* told last, */
-	double told;             /* and when */
-	double patience, pause;  /* nothing is tried before; how long it was put off */
+	struct trouble trouble;      /* with all that a turn does */
+	struct trouble ckpt_trouble; /* with the checkpoint that is due */
 	bool hopeless;           /* what went wrong will not pass */
 };
 
@@ -89,6 +95,8 @@ const char *syncer_run_id(const struct syncer *s);
 uint64_t syncer_tokens(const struct syncer *s); /* merged: the mean over fragments by size */
 /* The head as things are now. fast: see place_put. */
 int syncer_publish(struct syncer *s, bool fast) ERR_MUST;
+/* Trouble that may pass is told once in a while, as `what` it means, and sets a later time to try again. */
+void syncer_bear(struct syncer *s, struct trouble *t, int rc, const char *what);
 /* While something takes long: others see that it lives. ctx: the syncer. */
 void syncer_tick(void *ctx);
 
@@ -135,7 +143,7 @@ int perform_merge(struct syncer *s) ERR_MUST;
 
 /* ---- finish ---- */
 
-/* Each does what is due, if it is. */
+/* Each does what is due, if it is. A checkpoint that can't be made stops nothing. */
 int finish_checkpoint(struct syncer *s) ERR_MUST;
 int finish_begin(struct syncer *s) ERR_MUST; /* of the last rounds */
 int finish_run(struct syncer *s) ERR_MUST;   /* 1: done */

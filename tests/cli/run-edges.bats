@@ -178,6 +178,24 @@ still() {
 	expect_sound run
 }
 
+@test "a fragment without which no checkpoint can be made: the syncer says so, and the others go on" {
+	small_run run --lease 60s --checkpoint-every 10
+	sync_run
+	learn a
+	more_merges 5
+	gone() {
+		rm -rf run/global/f003 run/learner/a/f003.*
+	}
+	while_still sync gone
+	until_true grep -qE "^dl-sync: global/f003/[0-9]+\.frag: not there: there is no checkpoint: trying again" sync.log
+	local have p
+	for p in 0 1 2; do
+		have=$(tape_count " publish .*fragment=f00$p ")
+		until_true tape_has $((have + 2)) " publish .*fragment=f00$p "
+	done
+	stopped sync a
+}
+
 @test "fragments that are gone for good end the syncer, status 3, with what to type" {
 	small_run run --lease 1s --checkpoint-every 10
 	sync_run
