@@ -276,26 +276,6 @@ static int look_at(struct meta *m, const char *path, const struct work *w)
 	return rc == ERR_IO || rc == ERR_NOMEM ? rc : 0;
 }
 
-/*
- * Gives the file its name, unless one of the same merge has it already: 1 then. What a superseded
- * syncer, or nobody, left there goes.
- */
-static int publish(const struct work *w, const struct commit *c, struct atomic *a, const char *path)
-{
-	struct meta m;
-	int rc = look_at(&m, path, w);
-
-	if (rc < 0)
-		return rc;
-	if (rc > 0 && m.version == c->version && strcmp(m.merge, c->merge) == 0)
-		return 1;
-	if (rc > 0 && m.epoch > w->conf->epoch)
-		return err_set(ERR_BUSY, "superseded: %s is of epoch %" PRIu64, path, m.epoch);
-	if ((rc = place_remove(path)) < 0 || (rc = atomic_commit_new(a)) < 0)
-		return rc;
-	return rc ? err_set(ERR_IO, "%s: somebody else just made it", path) : 0;
-}
-
 /* The whole file from where readers find it, verified: what it says, and its identity. */
 static int read_back(const char *path, const struct trust *makers, digest *content, digest *id)
 {
@@ -321,6 +301,38 @@ static int read_back(const char *path, const struct trust *makers, digest *conte
 	frame_reader_free(r);
 	close(fd);
 	return rc;
+}
+
+/* 1 when the file is whole, 0 when its bytes are wrong somewhere. */
+static int is_whole(const char *path, const struct work *w)
+{
+	digest content, id;
+	int rc = read_back(path, w->conf->makers, &content, &id);
+
+	if (rc == 0)
+		return 1;
+	return rc == ERR_AUTH || rc == ERR_DATA ? 0 : rc;
+}
+
+/*
+ * Gives the file its name, unless one of the same merge has it already, whole: 1 then. What is damaged, or
+ * what a superseded syncer, or nobody, left there goes.
+ */
+static int publish(const struct work *w, const struct commit *c, struct atomic *a, const char *path)
+{
+	struct meta m;
+	int rc = look_at(&m, path, w);
+
+	if (rc < 0)
+		return rc;
+	if (rc > 0 && m.version == c->version && strcmp(m.merge, c->merge) == 0) {
+		if ((rc = is_whole(path, w)) != 0)
+			return rc;
+	} else if (rc > 0 && m.epoch > w->conf->epoch)
+		return err_set(ERR_BUSY, "superseded: %s is of epoch %" PRIu64, path, m.epoch);
+	if ((rc = place_remove(path)) < 0 || (rc = atomic_commit_new(a)) < 0)
+		return rc;
+	return rc ? err_set(ERR_IO, "%s: somebody else just made it", path) : 0;
 }
 
 static int carry_out(struct work *w, struct commit *c)

@@ -9,7 +9,7 @@
  * the decision; momentum V.outer and fragment V.frag get their names, which is possible only once; both
  * are read back; the line `publish`, durable. Stopped before the decision, nothing has happened. Stopped
  * after it, commit_again makes the same bytes from the same answers, takes the files that are there
- * already, and goes on: at any time, by this syncer or the next.
+ * already and whole, and goes on: at any time, by this syncer or the next.
  */
 #ifndef COMMIT_H
 #define COMMIT_H

@@ -232,6 +232,39 @@ still() {
 	expect_sound run
 }
 
+# killed_at CALL: the syncer is killed instead of its tenth such call below global/: it has decided a merge, which its
+# tape tells last, and carries it out.
+killed_at() {
+	FAULT_UNDER=/global/ under="dl-break $1 kill 10" sync_run
+	learn a
+	ends sync 137
+	stopped a
+}
+@test "momentum or a fragment that is damaged between its decision and its publication is written again" {
+	need_plain_build
+	local which round fragment version
+	for which in outer frag; do
+		rm -rf run
+		small_run run
+		case $which in
+		outer) killed_at link ;; # V.frag is about to get its name
+		frag) killed_at fsync ;; # and has it
+		esac
+		read -r round fragment version < <(tape |
+			sed -nE '$s/.* merge round=([0-9]+) fragment=(f[0-9]+) version=([0-9]+) .*/\1 \2 \3/p')
+		case $which in
+		outer) middle_flipped "run/syncer/outer/$fragment/$version.outer" ;;
+		frag) middle_flipped "run/global/$fragment/$version.frag" ;;
+		esac
+		sync_run
+		learn a
+		until_true tape_has " publish round=$round "
+		more_merges 2
+		stopped sync a
+		expect_sound run
+	done
+}
+
 @test "momentum that is damaged or lost starts from zero, and the replay knows" {
 	cp -r "$BATS_FILE_TMPDIR/ready" run
 	middle_flipped "run/syncer/outer/f000/$(newest run/syncer/outer/f000)"
