@@ -11,23 +11,41 @@
 #include "round/rundir.h"
 #include "round/syncing.h"
 
+static int first_version(struct syncer *s, unsigned p)
+{
+	struct frame_reader *r = NULL;
+	char path[RUNDIR_PATH];
+	int fd, rc = place_open(rundir_fragment(path, p, 0), &fd);
+
+	if (rc <= 0)
+		return rc; /* gone when newer ones came */
+	if ((rc = frame_open(&r, fd, path, &s->makers, NULL)) == 0 && (rc = frame_seekable(r)) == 0)
+		rc = frame_id(r, &s->head.fragment[p].id);
+	frame_reader_free(r);
+	close(fd);
+	return rc;
+}
+
+/* What the tape begins with. A damaged one may be of no use to anybody any more: see first_needed. */
 static int first_versions(struct syncer *s)
 {
 	int rc = 0;
 
-	for (unsigned p = 0; p < s->fragments.n && rc >= 0; p++) {
-		struct frame_reader *r = NULL;
-		char path[RUNDIR_PATH];
-		int fd;
+	for (unsigned p = 0; p < s->fragments.n && rc == 0; p++)
+		if ((rc = first_version(s, p)) == ERR_AUTH || rc == ERR_DATA)
+			rc = 0;
+	return rc;
+}
 
-		if ((rc = place_open(rundir_fragment(path, p, 0), &fd)) <= 0)
-			continue; /* gone when newer ones came */
-		if ((rc = frame_open(&r, fd, path, &s->makers, NULL)) == 0 && (rc = frame_seekable(r)) == 0)
-			rc = frame_id(r, &s->head.fragment[p].id);
-		frame_reader_free(r);
-		close(fd);
-	}
-	return rc < 0 ? rc : 0;
+/* Those that are the newest still, now that the tape was read. */
+static int first_needed(struct syncer *s)
+{
+	int rc = 0;
+
+	for (unsigned p = 0; p < s->fragments.n && rc == 0; p++)
+		if (s->head.fragment[p].version == 0)
+			rc = first_version(s, p);
+	return rc;
 }
 
 static int tell_epoch(struct syncer *s, uint64_t number, const digest *hash)
@@ -161,7 +179,7 @@ static int find_place(struct syncer *s, const struct head *head)
 
 	if ((rc = epoch_newest(&last, head->epoch, syncer_run_id(s), &s->makers)) < 0 ||
 		(rc = first_versions(s)) < 0 ||
-		(rc = resume_tape(s, head, last.number, &number, &hash, &ended)) < 0)
+		(rc = resume_tape(s, head, last.number, &number, &hash, &ended)) < 0 || (rc = first_needed(s)) < 0)
 		return rc;
 	if ((rc = standing_serial(s, head->serial > s->serial ? head->serial : s->serial)) < 0)
 		return rc;

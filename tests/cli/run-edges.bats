@@ -232,6 +232,20 @@ still() {
 	expect_sound run
 }
 
+@test "a damaged version 0 is in nobody's way when there is a newer one, else the syncer does not start" {
+	cp -r "$BATS_FILE_TMPDIR/ready" run
+	[ "$(newest run/global/f001)" != 0.frag ]
+	truncate -s 100 run/global/f001/0.frag
+	sync_run
+	learn a
+	more_merges 2
+	stopped sync a
+	small_run fresh
+	truncate -s 100 fresh/global/f001/0.frag
+	run -3 --separate-stderr in_time dl-sync -r fresh
+	expect_stderr_line '^dl-sync: global/f001/0\.frag: '
+}
+
 # killed_at CALL: the syncer is killed instead of its tenth such call below global/: it has decided a merge, which its
 # tape tells last, and carries it out.
 killed_at() {
