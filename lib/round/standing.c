@@ -35,43 +35,57 @@ void standing_policy(struct policy_conf *c, const struct syncer *s)
 
 int standing_tell(struct syncer *s)
 {
+	int rc;
+
 	tape_begin(s->tape, syncer_seconds(s), "manifest");
 	tape_put_u64(s->tape, "serial", s->c.manifest->serial);
-	return tape_end(s->tape, false);
+	if ((rc = tape_end(s->tape, false)) == 0)
+		s->serial = s->c.manifest->serial;
+	return rc;
 }
 
 /* What lies there does not count, and is told once; the one that did goes on to count. */
-static int keep_manifest(struct syncer *s, int rc)
+static void keep_manifest(struct syncer *s, int rc)
 {
 	if (s->manifest_trouble.code != rc)
 		say_warn(s->c.say, "%s: manifest %" PRIu64 " counts as before", err_text(),
 			s->c.manifest->serial);
 	err_save(&s->manifest_trouble, rc);
+}
+
+/* What a new manifest changes. Where that fails half-way, all of it is done again. */
+static int obey_manifest(struct syncer *s)
+{
+	struct policy_conf rules;
+	int rc;
+
+	if ((rc = standing_trust(s)) < 0) {
+		s->hopeless = rc == ERR_AUTH; /* this syncer is not of the run any more */
+		return rc;
+	}
+	if (s->serial != s->c.manifest->serial && (rc = standing_tell(s)) < 0)
+		return rc;
+	s->dirty = true;
+	standing_policy(&rules, s);
+	policy_reconf(s->policy, &rules);
+	if ((rc = listen_drop_revoked(s)) < 0)
+		return rc;
+	s->obeyed = s->c.manifest->serial;
+	say_note(s->c.say, "manifest %" PRIu64 " counts from now on", s->obeyed);
 	return 0;
 }
 
 static int refresh_manifest(struct syncer *s)
 {
-	struct policy_conf rules;
 	int rc = manifest_refresh(s->c.manifest, s->c.user);
 
-	if (rc < 0 && rc != ERR_NOMEM)
-		return keep_manifest(s, rc);
-	if (rc == 0)
+	if (rc == ERR_NOMEM)
+		return rc;
+	if (rc < 0)
+		keep_manifest(s, rc);
+	else
 		s->manifest_trouble.code = 0;
-	if (rc <= 0)
-		return rc;
-	if ((rc = standing_trust(s)) < 0) {
-		s->hopeless = rc == ERR_AUTH; /* this syncer is not of the run any more */
-		return rc;
-	}
-	if ((rc = standing_tell(s)) < 0)
-		return rc;
-	say_note(s->c.say, "manifest %" PRIu64 " counts from now on", s->c.manifest->serial);
-	s->dirty = true;
-	standing_policy(&rules, s);
-	policy_reconf(s->policy, &rules);
-	return listen_drop_revoked(s);
+	return s->obeyed == s->c.manifest->serial ? 0 : obey_manifest(s);
 }
 
 int standing_serial(struct syncer *s, uint64_t known)

@@ -155,6 +155,7 @@ static int open_policy(struct syncer *s)
 	int rc;
 
 	standing_policy(&rules, s);
+	s->obeyed = s->c.manifest->serial;
 	if ((rc = policy_open(&s->policy, &rules, s->rounds + 1, now)) < 0 || (rc = tell_history(s)) < 0)
 		return rc;
 	policy_recall(s->policy, &s->head.times);

@@ -80,7 +80,8 @@ struct syncer {
 	bool dirty;          /* head has changed */
 	bool did;            /* something was called or merged */
 	bool told_few;       /* that the last rounds are merged with fewer answers than a quorum */
-	uint64_t serial;     /* the highest of a manifest that the tape tells of */
+	uint64_t serial;     /* the highest of a manifest that the tape tells of, */
+	uint64_t obeyed;     /* and of the one by which all is done */
 	struct err_note manifest_trouble; /* told last of the manifest that lies there */
 	struct trouble trouble;      /* with all that a turn does */
 	struct trouble ckpt_trouble; /* with the checkpoint that is due */

@@ -355,6 +355,31 @@ killed_at() {
 	stopped a
 }
 
+@test "a manifest that comes when the tape can't be written to counts as a whole when it can" {
+	need_plain_build
+	dl-key gen -o other
+	mkdir trusted
+	cp "$HOME/.config/dl/default.pub" trusted/
+	small_run run
+	dl-key admit -r run -n other other.pub
+	FAULT_UNDER=/syncer/tape under="dl-break write ENOSPC while:$PWD/full" sync_run
+	learn a
+	learn b -k other.key --trust trusted
+	until_true tape_has ' merge .*[=,]b:'
+	touch full
+	dl-key revoke -r run other
+	until_true eval 'dl-show run/head | grep -qE "serial +3"'
+	! tape_has ' manifest serial=3' || complain "the tape could be written to"
+	rm full
+	until_true tape_has ' manifest serial=3'
+	until_true tape_has ' gone learner=b'
+	[ "$(tape_count ' manifest serial=3')" -eq 1 ]
+	more_merges 2
+	ends b 3
+	stopped sync a
+	expect_sound run
+}
+
 # ---- members ----
 
 @test "the books of a learner that is revoked are what the tape says, and balance" {
