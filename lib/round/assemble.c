@@ -9,6 +9,7 @@
 #include "form/frame.h"
 #include "form/meta.h"
 #include "io/place.h"
+#include "io/wake.h"
 #include "round/run.h"
 #include "round/rundir.h"
 #include "round/sink.h"
@@ -95,6 +96,8 @@ static int copy_all(struct sink *to, const struct part *part, const struct assem
 		rc = copy_tensor(to, &part[home[t].fragment], scratch, home[t].tensor, ts->v[t].count);
 		if (c->tick)
 			c->tick(c->ctx);
+		else if (rc == 0 && wake_requested())
+			rc = err_set(ERR_IO, "interrupted");
 	}
 	frame_scratch_free(scratch);
 	free(home);

@@ -19,7 +19,7 @@ struct assemble_conf {
 	const struct fragments *fragments;
 	const struct trust *makers; /* whose fragments count */
 	const struct key *key;
-	void (*tick)(void *ctx);    /* called now and then; NULL: never */
+	void (*tick)(void *ctx);    /* called now and then; NULL: never, and wake_requested ends it */
 	void *ctx;
 };
 /* Writes the versions that the head names to fd. ERR_AGAIN: one of them is not there any more; try with a

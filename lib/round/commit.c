@@ -276,8 +276,9 @@ static int look_at(struct meta *m, const char *path, const struct work *w)
 	return rc == ERR_IO || rc == ERR_NOMEM ? rc : 0;
 }
 
-/* The whole file from where readers find it, verified: what it says, and its identity. */
-static int read_back(const char *path, const struct trust *makers, digest *content, digest *id)
+/* The whole file from where readers find it, verified: what it says, and its identity. stop: NULL for what has to
+ * be carried through. */
+static int read_back(const char *path, const struct trust *makers, int (*stop)(void), digest *content, digest *id)
 {
 	struct frame_reader *r = NULL;
 	struct frame_slice s;
@@ -291,8 +292,10 @@ static int read_back(const char *path, const struct trust *makers, digest *conte
 	rc = frame_open(&r, fd, path, makers, NULL);
 	if (rc == 0) {
 		content_init(&sum, &frame_header(r)->tensors);
-		while ((rc = frame_next(r, &s)) > 0)
+		while ((rc = frame_next(r, &s)) > 0 && !(stop && stop()))
 			content_add(&sum, &s);
+		if (rc > 0)
+			rc = err_set(ERR_IO, "%s: interrupted", path);
 	}
 	if (rc == 0) {
 		content_end(&sum, content);
@@ -307,7 +310,7 @@ static int read_back(const char *path, const struct trust *makers, digest *conte
 static int is_whole(const char *path, const struct work *w)
 {
 	digest content, id;
-	int rc = read_back(path, w->conf->makers, &content, &id);
+	int rc = read_back(path, w->conf->makers, NULL, &content, &id);
 
 	if (rc == 0)
 		return 1;
@@ -346,8 +349,8 @@ static int carry_out(struct work *w, struct commit *c)
 		(rc = merging_finish(w->merging, &id)) < 0 ||
 		(rc = publish(w, c, &w->file, w->path[1])) < 0 || (rc = reached(w, COMMIT_FRAGMENT)) < 0)
 		return rc;
-	if ((rc = read_back(w->outer_path, w->conf->makers, &c->momentum, &id)) < 0 ||
-		(rc = read_back(w->path[1], w->conf->makers, &c->content, &c->id)) < 0 ||
+	if ((rc = read_back(w->outer_path, w->conf->makers, NULL, &c->momentum, &id)) < 0 ||
+		(rc = read_back(w->path[1], w->conf->makers, NULL, &c->content, &c->id)) < 0 ||
 		(rc = reached(w, COMMIT_READ_BACK)) < 0 ||
 		(rc = commit_tell_publish(w->conf->tape, w->conf->now, c)) < 0)
 		return rc;
@@ -382,7 +385,7 @@ static bool prior_is_bad(const struct work *w, int rc)
 	err_save(&note, rc);
 	if ((found = place_open(w->prior_path, &fd)) > 0) {
 		close(fd);
-		found = read_back(w->prior_path, w->conf->makers, &content, &id);
+		found = read_back(w->prior_path, w->conf->makers, NULL, &content, &id);
 		found = found < 0 ? found : 1;
 	}
 	(void)err_restore(&note);
@@ -455,7 +458,8 @@ int commit_again(struct commit *c, const struct commit_conf *conf)
 
 /* ---- a version that is lost ---- */
 
-int commit_verify(unsigned fragment, uint64_t version, const digest *id, const struct trust *makers)
+int commit_verify(unsigned fragment, uint64_t version, const digest *id, const struct trust *makers,
+	int (*stop)(void))
 {
 	char path[RUNDIR_PATH];
 	digest content, have;
@@ -464,7 +468,7 @@ int commit_verify(unsigned fragment, uint64_t version, const digest *id, const s
 	if (rc <= 0)
 		return rc < 0 ? rc : err_set(ERR_DATA, "%s: not there", path);
 	close(fd);
-	rc = read_back(path, makers, &content, &have);
+	rc = read_back(path, makers, stop, &content, &have);
 	if (rc == 0 && memcmp(&have, id, sizeof have) != 0)
 		rc = err_set(ERR_AUTH, "%s: is not the one that was published", path);
 	return rc;

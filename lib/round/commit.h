@@ -90,8 +90,10 @@ int commit_again(struct commit *c, const struct commit_conf *conf) ERR_MUST;
  * not, or what it was made from is gone, too. Momentum that is lost comes back with it.
  */
 int commit_remake(struct commit *c, const struct commit_conf *conf, uint64_t epoch) ERR_MUST;
-/* Is the file of a version, to its last byte, the one of this identity? ERR_DATA, ERR_AUTH: no. */
-int commit_verify(unsigned fragment, uint64_t version, const digest *id, const struct trust *makers) ERR_MUST;
+/* Is the file of a version, to its last byte, the one of this identity? ERR_DATA, ERR_AUTH: no. stop: asked now and
+ * then whether to leave with ERR_IO; NULL: never. */
+int commit_verify(unsigned fragment, uint64_t version, const digest *id, const struct trust *makers,
+	int (*stop)(void)) ERR_MUST;
 
 /* ---- its lines on the tape ---- */
 

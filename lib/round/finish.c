@@ -5,6 +5,7 @@
 
 #include "form/frame.h"
 #include "io/place.h"
+#include "io/wake.h"
 #include "round/assemble.h"
 #include "round/rundir.h"
 #include "round/syncing.h"
@@ -167,7 +168,8 @@ static int check_checkpoint(struct frame_reader *r, const char *path, const stru
 	if (rc < 0)
 		return err_at(rc, "%s", path);
 	while ((rc = frame_next(r, &slice)) > 0)
-		;
+		if (wake_requested())
+			return err_set(ERR_IO, "%s: interrupted", path);
 	return rc;
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "io/place.h"
+#include "io/wake.h"
 #include "round/rundir.h"
 #include "round/syncing.h"
 
@@ -140,7 +141,7 @@ int mend_fragment(struct syncer *s, unsigned p)
 
 	if (syncer_now(s) < s->loss[p].retry)
 		return 0;
-	rc = commit_verify(p, f->version, &f->id, &s->makers);
+	rc = commit_verify(p, f->version, &f->id, &s->makers, NULL);
 	if (rc == 0)
 		found_again(s, p);
 	if (rc != ERR_DATA && rc != ERR_AUTH)
@@ -209,7 +210,7 @@ static int mend_one(struct syncer *s, unsigned p, struct err_note *first)
 {
 	const struct head_fragment *f = &s->head.fragment[p];
 	char what[ERR_TEXT];
-	int rc = commit_verify(p, f->version, &f->id, &s->makers);
+	int rc = commit_verify(p, f->version, &f->id, &s->makers, wake_requested);
 
 	if (rc != ERR_DATA && rc != ERR_AUTH)
 		return rc;

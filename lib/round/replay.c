@@ -11,6 +11,7 @@
 #include "form/content.h"
 #include "io/fd.h"
 #include "io/place.h"
+#include "io/wake.h"
 #include "round/audit.h"
 #include "round/commit.h"
 #include "round/decision.h"
@@ -547,7 +548,7 @@ static int check_newest(struct replay *r, const struct audit *a, unsigned p)
 	bool first = !c->published && a->headed && a->head.fragment[p].version == 0;
 	const digest *id = c->published ? &c->id : first ? &a->head.fragment[p].id : NULL;
 	char what[ERR_TEXT];
-	int rc = id ? commit_verify(p, c->version, id, NULL) : 0;
+	int rc = id ? commit_verify(p, c->version, id, NULL, wake_requested) : 0;
 
 	if (rc == 0 || !blames_file(rc))
 		return rc;

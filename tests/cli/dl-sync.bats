@@ -455,6 +455,24 @@ dl-sync: $frag: .*: dl-sync -r RUN makes it again while base and answers of its 
 	expect_stderr_like "dl-sync: $last: not there: it was made again from the fragments$"
 }
 
+@test "a signal ends the look at a run that is done, in whatever it reads or writes then" {
+	need_plain_build
+	done_run
+	local call under what
+	while read -r call under what; do
+		[ "$call" = open ] || rm -f "run/$last" # it is made again then
+		FAULT_UNDER=$under run -1 --separate-stderr in_time dl-break "$call" term 1 dl-sync -q -r run
+		expect_stderr_line "^dl-sync: $what"
+		expect_no_temporary run
+	done <<-END
+		open /global/ global/f000/[0-9]+\.frag: interrupted$
+		open /ckpt/ $last: interrupted$
+		write /ckpt/ $last: not there, and it can't be made again: interrupted$
+	END
+	run -0 --separate-stderr in_time dl-sync -q -r run
+	as_it_was
+}
+
 @test "old versions go when they are not kept" {
 	dl-init -q -r run -c "$BATS_FILE_TMPDIR/small.conf" -P 4 -H 20 --keep 1
 	learners 2 --rate 1000

@@ -4,7 +4,8 @@
  *
  *     FAULT_CALLS  write,fsync,...   which calls, see names below
  *     FAULT_HOW    ENOSPC|EIO|...    they fail so; "done:EIO": do their work and fail all the same, as where the
- *                                    answer of a file server is lost; "short": half of it; "kill": SIGKILL before
+ *                                    answer of a file server is lost; "short": half of it; "kill": SIGKILL before;
+ *                                    "term": SIGTERM before, and all is well with the call
  *     FAULT_AT     N                 only the N-th of them, of all threads together, from 1
  *     FAULT_WHILE  PATH              all of them, as long as there is such a file
  *     FAULT_UNDER  TEXT              only those whose path has it in it
@@ -43,7 +44,7 @@ static const struct { const char *name; int number; } errors[] = {
 };
 
 static struct {
-	bool on[CALLS], kill, half, late;
+	bool on[CALLS], kill, term, half, late;
 	int error;
 	long at;
 	double clock;
@@ -81,7 +82,9 @@ static bool hit(enum call c, const char *path)
 	say_hit(c, path);
 	if (plan.kill)
 		syscall(SYS_kill, getpid(), SIGKILL);
-	return true;
+	if (plan.term)
+		raise(SIGTERM); /* of this thread: it is there before the call goes on */
+	return !plan.term;
 }
 static bool hit_fd(enum call c, int fd)
 {
@@ -378,11 +381,12 @@ __attribute__((constructor)) static void begin(void)
 	if (!how)
 		return;
 	plan.kill = strcmp(how, "kill") == 0;
+	plan.term = strcmp(how, "term") == 0;
 	plan.half = strcmp(how, "short") == 0;
 	plan.late = strncmp(how, "done:", 5) == 0;
 	for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++)
 		if (strcmp(how + (plan.late ? 5 : 0), errors[i].name) == 0)
 			plan.error = errors[i].number;
-	if (plan.kill || plan.half || plan.error)
+	if (plan.kill || plan.term || plan.half || plan.error)
 		read_calls(getenv("FAULT_CALLS"));
 }
