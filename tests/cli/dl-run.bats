@@ -1,4 +1,5 @@
 # dl-run: a whole run on one machine.
+# shellcheck disable=SC2030,SC2031 # variables of a test are for that test
 
 load helper
 
