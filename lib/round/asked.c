@@ -45,6 +45,12 @@ int asked_options(const struct asked *v, const char *const *value, size_t n, con
 	return rc;
 }
 
+static int refuse(const char *name, const char *key, const char *have, const char *value)
+{
+	return err_set(ERR_USAGE, "option -c: %s: the run has %s %s, not %s: leave it out, or make another run", name,
+		key, have ? have : "none", value ? value : "none");
+}
+
 int asked_conf(const struct conf *asked, const char *name, const struct manifest *m)
 {
 	struct conf have = { 0 };
@@ -56,8 +62,13 @@ int asked_conf(const struct conf *asked, const char *name, const struct manifest
 		const char *value = conf_get(asked, have.v[i].key);
 
 		if (!value || strcmp(value, have.v[i].value) != 0)
-			rc = err_set(ERR_USAGE, "option -c: %s: the run has %s %s, not %s: leave it out, or make "
-				"another run", name, have.v[i].key, have.v[i].value, value ? value : "none");
+			rc = refuse(name, have.v[i].key, have.v[i].value, value);
+	}
+	for (size_t i = 0; rc == 0 && i < asked->n; i++) { /* 0 is how dl-init prints what the run leaves out */
+		const struct conf_item *item = &asked->v[i];
+
+		if (!conf_get(&have, item->key) && strcmp(item->value, "0") != 0)
+			rc = refuse(name, item->key, NULL, item->value);
 	}
 	conf_release(&have);
 	return rc;

@@ -342,6 +342,13 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 	sed 's/^batch 4/batch 5/' small.conf >other.conf
 	run -2 --separate-stderr in_time dl-run -m 2 -c other.conf run
 	expect_stderr_line '^dl-run: option -c: other\.conf: the run has batch 4, not 5: '
+	local key digest
+	digest=$(printf 'ab%.0s' {1..32})
+	for key in "decay_tokens 5000" "vocabulary $digest"; do # which the run leaves out
+		{ cat small.conf && echo "$key"; } >other.conf
+		run -2 --separate-stderr in_time dl-run -m 2 -c other.conf run
+		expect_stderr_line "^dl-run: option -c: other\.conf: the run has ${key% *} none, not ${key#* }: "
+	done
 	plan syncer 'exit 2' # gets that far
 	run -2 --separate-stderr stubbed --momentum 0.50 --lease 0.75m --target-steps 0.06k --rule rda --seed 0
 	expect_stderr_like 'no syncer'
