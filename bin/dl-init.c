@@ -107,6 +107,7 @@ struct plan {
 	struct train_conf train;
 	struct tensors layout;
 	struct meta meta;
+	uint32_t pieces; /* of --tokenizer; 0: unknown */
 };
 
 static int read_text(const char *path, struct buf *text)
@@ -138,12 +139,12 @@ static int check_keys(const struct conf *conf)
 }
 
 /* Size and digest of the vocabulary; a preset's size is only an example. */
-static int take_tokenizer(struct conf *conf)
+static int take_tokenizer(struct conf *conf, uint32_t *pieces)
 {
 	char hex[VOCAB_DIGEST];
 	uint64_t vocab = 0;
-	uint32_t n;
-	int rc = vocab_identify(hex, &n, o.tokenizer);
+	int rc = vocab_identify(hex, pieces, o.tokenizer);
+	const uint32_t n = *pieces;
 
 	if (rc == 0 && !model_preset(o.conf))
 		rc = conf_u64(conf, "vocab", 0, UINT32_MAX, &vocab);
@@ -164,7 +165,7 @@ static int parse_conf(struct plan *p, const struct buf *text)
 	if (rc == 0)
 		rc = check_keys(&conf);
 	if (rc == 0 && o.tokenizer)
-		rc = take_tokenizer(&conf);
+		rc = take_tokenizer(&conf, &p->pieces);
 	if (rc == 0)
 		rc = model_conf_read(&p->model, &conf);
 	if (rc == 0)
@@ -394,6 +395,9 @@ static int follow_vocabulary(struct plan *p, struct origin *from, const char *gi
 	if (*given && *known && strcmp(given, known) != 0)
 		return err_set(ERR_USAGE, "%s: another vocabulary than the checkpoint's: %.16s, and that is %.16s",
 			o.tokenizer ? o.tokenizer : fd_name(o.conf), given, known);
+	if (p->pieces > p->model.vocab)
+		return err_set(ERR_USAGE, "%s: its vocab %" PRIu32 " is fewer than the %" PRIu32 " pieces of %s",
+			frame_name(from->reader), p->model.vocab, p->pieces, o.tokenizer);
 	memcpy(p->model.vocabulary, *given ? given : known, VOCAB_DIGEST);
 	return 0;
 }

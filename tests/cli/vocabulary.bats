@@ -50,6 +50,10 @@ vocabulary() {
 	{ echo 'vocab 8'; cat bare.conf; } >few.conf
 	run -2 --separate-stderr dl-init -c few.conf --tokenizer m.model
 	expect_stderr_line '^dl-init: few.conf: vocab 8 is fewer than the 12 pieces of m.model$'
+	dl-init -c few.conf -o few.ckpt
+	run -2 --separate-stderr dl-init -r run --tokenizer m.model few.ckpt
+	expect_stderr_line '^dl-init: few.ckpt: its vocab 8 is fewer than the 12 pieces of m.model$'
+	expect_no_file run
 	run -2 --separate-stderr dl-data --ids --vocab 8 --tokenizer m.model ids
 	expect_stderr_line '^dl-data: option --vocab: m.model has 12 pieces$'
 	run -2 --separate-stderr dl-data --ids --tokenizer "$(vocabulary m.tok)" ids
