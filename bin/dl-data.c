@@ -244,18 +244,20 @@ static int name_part(struct part *p, uint64_t number)
 	return n < 0 ? err_nomem() : key_apart(o.key, p->path);
 }
 
-/* Most parts are not there yet, and then no input is one of them. One shard of all that one file has gives that back
- * (--unpack): nothing is lost. */
+/* Most parts are not there yet, and then no input is one of them. One shard of all bytes that one file has gives them
+ * back (--unpack): nothing is lost. Of ids the lines would be. */
 static int spare_inputs(const struct part *part, size_t parts, char *const *words, size_t n)
 {
+	const bool kept = parts == 1 && n == 1 && !o.ids && !o.binary;
 	int rc = 0;
 
-	if (parts == 1 && n == 1)
-		return 0;
-	for (size_t i = 0; rc == 0 && i < parts; i++)
-		if (part[i].path && access(part[i].path, F_OK) == 0 &&
-		    (rc = output_apart_all(part[i].path, words, n)) == 0)
-			rc = output_apart(part[i].path, "the output", o.tokenizer, "an input");
+	for (size_t i = 0; rc == 0 && i < parts; i++) {
+		if (!part[i].path || access(part[i].path, F_OK) < 0)
+			continue;
+		rc = vocab_apart(part[i].path, o.tokenizer);
+		if (rc == 0 && !kept)
+			rc = output_apart_all(part[i].path, words, n);
+	}
 	return rc;
 }
 

@@ -545,7 +545,7 @@ static int check_apart(void)
 
 	if (rc == 0 && !model_preset(o.conf))
 		rc = output_apart(o.output, "the output", o.conf, "an input");
-	return rc < 0 ? rc : output_apart(o.output, "the output", o.tokenizer, "an input");
+	return rc < 0 ? rc : vocab_apart(o.output, o.tokenizer);
 }
 
 /* An option that was given and is for run directories only, or NULL. */

@@ -12,6 +12,7 @@
 #include "base/say.h"
 #include "form/sig.h"
 #include "io/fd.h"
+#include "io/output.h"
 
 void vocab_release(struct vocab *v)
 {
@@ -309,18 +310,36 @@ static int load(struct vocab *v, const char *path)
 	return rc < 0 ? err_at(rc, "%s", fd_name(path)) : 0;
 }
 
-int vocab_load(struct vocab *v, const char *path)
+/* What there is to read under a path; the caller frees it. */
+static int file_of(char **file, const char *path)
 {
 	struct stat st;
-	char *inside;
-	int rc;
+	bool directory = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 
-	if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-		return load(v, path);
-	if (asprintf(&inside, "%s/tokenizer.model", path) < 0)
-		return err_nomem();
-	rc = load(v, inside);
-	free(inside);
+	if (asprintf(file, "%s%s", path, directory ? "/tokenizer.model" : "") < 0)
+		*file = NULL;
+	return *file ? 0 : err_nomem();
+}
+
+int vocab_load(struct vocab *v, const char *path)
+{
+	char *file;
+	int rc = file_of(&file, path);
+
+	if (rc == 0)
+		rc = load(v, file);
+	free(file);
+	return rc;
+}
+
+int vocab_apart(const char *output, const char *arg)
+{
+	char *file = NULL;
+	int rc = arg ? file_of(&file, arg) : 0;
+
+	if (rc == 0)
+		rc = output_apart(output, "the output", file, "an input");
+	free(file);
 	return rc;
 }
 

@@ -57,6 +57,9 @@ void vocab_digest(char out[VOCAB_DIGEST], const struct vocab *v);
 /* The digest and size of what an option --tokenizer names: a file for vocab_load; or the digest itself,
  * 64 hex digits, for tokenizers that are not read here: then *n is 0. */
 int vocab_identify(char out[VOCAB_DIGEST], uint32_t *n, const char *arg) ERR_MUST;
+/* ERR_USAGE when the output of this path (as for output_apart) is the file that vocab_load reads for arg; arg NULL:
+ * none. */
+int vocab_apart(const char *output, const char *arg) ERR_MUST;
 /* 0, or ERR_DATA: is this 64 hex digits? `what` is for the message. */
 int vocab_digest_check(const char *what, const char *hex) ERR_MUST;
 /*

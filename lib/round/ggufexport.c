@@ -14,7 +14,6 @@
 #include "io/output.h"
 #include "io/wake.h"
 #include "round/checkpoint.h"
-#include "round/hfset.h"
 
 #define BYTES 256
 
@@ -460,24 +459,10 @@ static enum gguf_type lossless(const struct tensors *ts)
 	return GGUF_BF16;
 }
 
-/* Is the vocabulary what the output would replace? */
-static int check_tokenizer(const struct export *x)
-{
-	char *inside = NULL;
-	int rc = hfset_join(&inside, x->tokenizer, "tokenizer.model");
-
-	if (rc == 0)
-		rc = output_apart(x->out, "the output", x->tokenizer, "an input");
-	if (rc == 0)
-		rc = output_apart(x->out, "the output", inside, "an input");
-	free(inside);
-	return rc;
-}
-
 static int check_options(struct job *j)
 {
 	const struct export *x = j->x;
-	int rc = x->tokenizer && strcmp(x->out, "-") != 0 ? check_tokenizer(x) : 0;
+	int rc = strcmp(x->out, "-") != 0 ? vocab_apart(x->out, x->tokenizer) : 0;
 
 	if (rc < 0)
 		return rc;

@@ -66,6 +66,26 @@ vocabulary() {
 	expect_stderr_line '^dl-data: standard input: line 1: id 12 is not below the vocabulary of 12$'
 }
 
+@test "no output takes the place of the tokenizer, nor a shard that of the lines it is made from" {
+	mkdir directory
+	cp m.model directory/tokenizer.model
+	cp m.model own.tok
+	cp ids lines.tok
+	run -2 --separate-stderr dl-data --ids --tokenizer own.tok -o own ids
+	expect_stderr_line '^dl-data: own\.tok: is an input, which the output would replace$'
+	run -2 --separate-stderr dl-data --ids --vocab 12 -o lines lines.tok
+	expect_stderr_line '^dl-data: lines\.tok: is an input, which the output would replace$'
+	run -2 --separate-stderr dl-data --binary u16 --vocab 65536 -o lines lines.tok
+	expect_stderr_line '^dl-data: lines\.tok: is an input, which the output would replace$'
+	run -2 --separate-stderr dl-init -c bare.conf --tokenizer directory -o directory/tokenizer.model
+	expect_stderr_line '^dl-init: directory/tokenizer\.model: is an input, which the output would replace$'
+	ln -sf ../own.tok directory/tokenizer.model
+	run -2 --separate-stderr dl-data --ids --tokenizer directory -o own ids
+	expect_stderr_line '^dl-data: own\.tok: is an input, which the output would replace$'
+	expect_same own.tok m.model
+	expect_same lines.tok ids
+}
+
 @test "a shard of another vocabulary is refused, whatever its size; an unknown one is judged by its size" {
 	local why="made with another vocabulary than the model: [0-9a-f]{16}, the model's is [0-9a-f]{16}"
 	run -1 --separate-stderr dl-learn -n 1 -d n.tok -o a.delta m.ckpt
