@@ -4,10 +4,12 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/opt.h"
 #include "base/say.h"
+#include "io/dir.h"
 #include "io/fd.h"
 #include "io/output.h"
 #include "io/wake.h"
@@ -98,6 +100,24 @@ static int run_rounds(struct sync *y)
 	return rc;
 }
 
+/* A checkpoint takes no name where the run's programs keep what they read again. */
+static int spare_run(const char *path)
+{
+	static const char *const own[] = { "global", "syncer", "learner" };
+	char *target;
+	int rc = 0;
+
+	if (atomic_target(path, &target) < 0)
+		return 0; /* output_open says why */
+	strrchr(target, '/')[1] = '\0'; /* from anywhere, so there is one */
+	for (size_t i = 0; rc == 0 && i < sizeof own / sizeof *own; i++)
+		if (dir_holds(own[i], target))
+			rc = err_set(ERR_USAGE, "%s: is in %s/ of the run, where only its own files go: give another "
+				"place", o.checkpoint, own[i]);
+	free(target);
+	return rc;
+}
+
 static int write_checkpoint(struct sync *y)
 {
 	const char *name = output_name(o.checkpoint);
@@ -106,6 +126,8 @@ static int write_checkpoint(struct sync *y)
 
 	if (rc == 0)
 		rc = output_apart(y->checkpoint, "the output", RUNDIR_HEAD, "an input");
+	if (rc == 0 && strcmp(y->checkpoint, "-") != 0)
+		rc = spare_run(y->checkpoint);
 	if (rc == 0)
 		rc = output_open(&y->out, y->checkpoint, "a checkpoint", NULL, 0);
 	if (rc == 0)

@@ -400,6 +400,24 @@ as_it_was() {
 	diff -r -x '*.lock' "$BATS_FILE_TMPDIR/done" run
 }
 
+@test "--checkpoint takes no name among the run's own files, whatever links lead there" {
+	done_run
+	ln -s "run/$frag" soft
+	ln -s run/global/f001 way
+	mkdir run/learner/new
+	local place
+	for place in "run/$frag" soft way/new run/ckpt/../global/new run/syncer/tape.1 run/learner/new/state; do
+		run -2 --separate-stderr dl-sync -r run --checkpoint "$place"
+		expect_stdout ""
+		expect_stderr_line "^dl-sync: $place: is in (global|syncer|learner)/ of the run, where only its own files go: "
+	done
+	rmdir run/learner/new
+	as_it_was
+	dl-sync -q -r run --checkpoint run/ckpt/mine
+	dl-sync -q -r run --checkpoint mine
+	expect_same mine run/ckpt/mine
+}
+
 @test "the last checkpoint of a run that is done is made again when it is lost or damaged" {
 	local how why
 	while IFS='|' read -r how why; do
