@@ -32,20 +32,22 @@ static int busy(int fd, const char *path)
 	return err_set(ERR_BUSY, "%s%s: in use by process %s", path, end, holder);
 }
 
-/* Empty, or short and of a number first, as those that tell their holder are: only then is it ours to write to. A crash
- * of the machine may have left zeros. */
+/* Empty, or a number alone, as sign leaves it: only then is it ours to write to. A crash of the machine may have left
+ * zeros. */
 static bool is_lock_file(int fd)
 {
 	char text[HOLDER + 2] = "";
 	ssize_t got = fd_read_at(fd, text, HOLDER + 1, 0);
+	size_t at = strspn(text, "0123456789");
 	uint64_t size;
 
 	if (!fd_regular(fd, &size) || got < 0 || got > HOLDER)
 		return false;
-	for (ssize_t i = 0; i < got; i++)
-		if (text[i])
-			return i == 0 && text[0] >= '0' && text[0] <= '9';
-	return true;
+	if (at > 0 && text[at] == '\n')
+		at++;
+	while (at < (size_t)got && text[at] == '\0')
+		at++;
+	return at == (size_t)got;
 }
 
 /* For the message of others only: that it cannot be written does no harm. */

@@ -453,6 +453,11 @@ inject() {
 	expect_status 1
 	expect_stderr_line "^dl-merge: state.lock: is no lock file, .*: move it away$"
 	expect_same state.lock g0
+	echo 12 eggs >state.lock
+	merge -s state -o g1 g0 a.delta
+	expect_status 1
+	expect_stderr_line "^dl-merge: state.lock: is no lock file, .*: move it away$"
+	[ "$(cat state.lock)" = "12 eggs" ]
 }
 
 @test "a state in use is status 4" {

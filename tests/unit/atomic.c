@@ -247,7 +247,9 @@ static void test_lock_spares_others(void)
 	CHECK_STR(err_text(), "state.lock: is no lock file, but has the name that the lock of state is to have: "
 		"move it away");
 	holds("state.lock", "precious\n");
-	CHECK(lock_over("12 somewhere\n", 13) == 0);
+	CHECK(lock_over("4711\n\0\0", 7) == 0 && lock_over("4711\0", 5) == 0);
+	CHECK(lock_over("12 eggs\n", 8) == ERR_DATA && lock_over("12\n13\n", 6) == ERR_DATA);
+	CHECK(lock_over("\n", 1) == ERR_DATA && lock_over("12\0eggs", 7) == ERR_DATA);
 	CHECK(lock_over("monkeys 12\n", 11) == ERR_DATA && lock_over("\0precious", 9) == ERR_DATA);
 	CHECK(lock_over("1234567890123456789012345678901234567890\n", 41) == ERR_DATA);
 	CHECK(stat("state.lock", &st) == 0 && st.st_size == 41);
