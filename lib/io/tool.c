@@ -19,6 +19,8 @@ void tool_add(struct tool_command *c, const char *word)
 {
 	if (c->n < TOOL_WORDS - 1)
 		c->v[c->n++] = word;
+	else
+		c->v[0] = NULL;
 }
 
 void tool_add_pair(struct tool_command *c, const char *option, const char *value)
@@ -33,8 +35,11 @@ static int start(struct stage *s, const char *const *words, int in, int out)
 {
 	struct proc_spec spec = { .words = words, .in = in, .out = out, .tied = SIGTERM };
 	char *path;
-	int rc = fd_temporary(&s->said);
+	int rc;
 
+	if (!words[0])
+		return err_set(ERR_USAGE, "a command of more than %d words: give fewer options", TOOL_WORDS - 1);
+	rc = fd_temporary(&s->said);
 	if (rc == 0)
 		rc = proc_find(&path, words[0]);
 	if (rc < 0)

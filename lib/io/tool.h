@@ -9,10 +9,10 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-enum { TOOL_WORDS = 48 };
+enum { TOOL_WORDS = 64 };
 
-/* The words of one, in the making: zero to begin with, and NULL follows the last. They stay the caller's, who adds
- * fewer than TOOL_WORDS. */
+/* The words of one, in the making: zero to begin with, and NULL follows the last. They stay the caller's. With
+ * TOOL_WORDS of them or more it is none: NULL comes first, and tool_pipe says so. */
 struct tool_command {
 	const char *v[TOOL_WORDS];
 	size_t n;

@@ -21,32 +21,18 @@
 #define BLOCK_LEAST 64
 #define BLOCKS 400      /* there should be so many to be dealt out */
 #define PORTION 16384   /* tokens compared at a time */
-#define WORDS 24
 #define BYTES 256       /* ids of text */
 
 /* Verses without their places. */
 static const char *const print_bible[] = { "bible", "-f", "gen1:1-rev22:21", NULL };
 static const char *const strip_places[] = { "sed", "s/^[^ ]* //", NULL };
 
-struct words {
-	const char *v[WORDS];
-	size_t n;
-};
-
-static void add(struct words *w, const char *word)
-{
-	w->v[w->n++] = word; /* the one behind it is NULL: there is room for all that is ever added */
-}
-
 /* dl-data and the key to sign with. */
-static void begin(struct words *w, const char *key)
+static void begin(struct tool_command *w, const char *key)
 {
-	*w = (struct words){ .n = 0 };
-	add(w, "dl-data");
-	if (key) {
-		add(w, "-k");
-		add(w, key);
-	}
+	*w = (struct tool_command){ .n = 0 };
+	tool_add(w, "dl-data");
+	tool_add_pair(w, "-k", key);
 }
 
 char *dataset_part(char to[DATASET_PATH], unsigned learners, unsigned learner)
@@ -93,25 +79,23 @@ int dataset_check(const char *corpus)
 
 static int pack_default(const char *key)
 {
-	struct words data;
+	struct tool_command data;
 	const char *const *all[] = { print_bible, strip_places, data.v };
 
 	begin(&data, key);
-	add(&data, "-o");
-	add(&data, STEM);
+	tool_add_pair(&data, "-o", STEM);
 	return tool_pipe(all, 3, -1, -1);
 }
 
 static int pack_text(const char *corpus, const char *key)
 {
-	struct words data;
+	struct tool_command data;
 	int fd, rc = fd_open_in(corpus, &fd);
 
 	if (rc < 0)
 		return rc;
 	begin(&data, key);
-	add(&data, "-o");
-	add(&data, STEM);
+	tool_add_pair(&data, "-o", STEM);
 	rc = tool_run(data.v, fd, -1);
 	close(fd);
 	return rc;
@@ -125,24 +109,17 @@ static bool is_bytes(const struct shard_info *info)
 {
 	return info->vocab <= BYTES && !info->vocabulary[0];
 }
-static void add_ids(struct words *w, struct ids *ids, const struct shard_info *info)
+static void add_ids(struct tool_command *w, struct ids *ids, const struct shard_info *info)
 {
 	if (is_bytes(info))
 		return;
 	snprintf(ids->vocab, sizeof ids->vocab, "%" PRIu32, info->vocab);
 	snprintf(ids->bytes, sizeof ids->bytes, "%" PRIu64, info->bytes);
-	add(w, "--ids");
-	add(w, "--vocab");
-	add(w, ids->vocab);
+	tool_add(w, "--ids");
+	tool_add_pair(w, "--vocab", ids->vocab);
 	memcpy(ids->vocabulary, info->vocabulary, sizeof ids->vocabulary);
-	if (ids->vocabulary[0]) {
-		add(w, "--tokenizer");
-		add(w, ids->vocabulary);
-	}
-	if (info->bytes) {
-		add(w, "--bytes");
-		add(w, ids->bytes);
-	}
+	tool_add_pair(w, "--tokenizer", ids->vocabulary[0] ? ids->vocabulary : NULL);
+	tool_add_pair(w, "--bytes", info->bytes ? ids->bytes : NULL);
 }
 
 static int shard_facts(struct shard_info *info, const char *path, const struct trust *trust)
@@ -159,7 +136,7 @@ static int shard_facts(struct shard_info *info, const char *path, const struct t
 
 static int pack_shard(const char *corpus, const char *key, const struct trust *trust)
 {
-	struct words unpack, data;
+	struct tool_command unpack, data;
 	const char *const *all[] = { unpack.v, data.v };
 	struct shard_info info;
 	struct ids ids;
@@ -168,12 +145,10 @@ static int pack_shard(const char *corpus, const char *key, const struct trust *t
 	if (rc < 0)
 		return rc;
 	begin(&unpack, key);
-	add(&unpack, "-d");
-	add(&unpack, corpus);
+	tool_add_pair(&unpack, "-d", corpus);
 	begin(&data, key);
 	add_ids(&data, &ids, &info);
-	add(&data, "-o");
-	add(&data, STEM);
+	tool_add_pair(&data, "-o", STEM);
 	return tool_pipe(all, 2, -1, -1);
 }
 
@@ -314,7 +289,7 @@ static uint64_t block_of(uint64_t tokens)
 static int split(unsigned learners, const char *key, const struct trust *trust)
 {
 	char parts[32], block[32], stem[DATASET_PATH];
-	struct words unpack, data;
+	struct tool_command unpack, data;
 	const char *const *all[] = { unpack.v, data.v };
 	struct shard_info info;
 	struct ids ids;
@@ -326,13 +301,13 @@ static int split(unsigned learners, const char *key, const struct trust *trust)
 	snprintf(stem, sizeof stem, DIRECTORY "/%u", learners);
 	snprintf(block, sizeof block, "%" PRIu64, block_of(info.tokens));
 	begin(&unpack, key);
-	add(&unpack, "-d");
-	add(&unpack, WHOLE);
+	tool_add_pair(&unpack, "-d", WHOLE);
 	begin(&data, key);
 	add_ids(&data, &ids, &info);
-	for (const char *const *w = (const char *const[]){ "--split", parts, "--holdout", HOLDOUT, "--block",
-			block, "-o", stem, NULL }; *w; w++)
-		add(&data, *w);
+	tool_add_pair(&data, "--split", parts);
+	tool_add_pair(&data, "--holdout", HOLDOUT);
+	tool_add_pair(&data, "--block", block);
+	tool_add_pair(&data, "-o", stem);
 	return tool_pipe(all, 2, -1, -1);
 }
 

@@ -70,11 +70,28 @@ static void the_one_to_blame_is_named(void)
 	CHECK_SAYS("no-such-program-at-all: not found");
 }
 
+/* A command that lost a word would be another one. */
+static void too_many_words_are_no_command(void)
+{
+	struct tool_command c = { .n = 0 };
+
+	tool_add(&c, "true");
+	while (c.n < TOOL_WORDS - 1)
+		tool_add(&c, "word");
+	CHECK(tool_run(c.v, -1, -1) == 0);
+	tool_add_pair(&c, "no", NULL);
+	CHECK(tool_run(c.v, -1, -1) == 0);
+	tool_add(&c, "more");
+	CHECK(tool_run(c.v, -1, -1) == ERR_USAGE);
+	CHECK_STR(err_text(), "a command of more than 63 words: give fewer options");
+}
+
 int main(void)
 {
 	what_it_prints_is_read();
 	a_pipeline_passes_it_on();
 	failures_keep_their_words_and_their_code();
 	the_one_to_blame_is_named();
+	too_many_words_are_no_command();
 	return unit_done("tool");
 }
