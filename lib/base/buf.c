@@ -19,19 +19,6 @@ void buf_clear(struct buf *b)
 		b->data[0] = '\0';
 }
 
-char *buf_detach(struct buf *b, size_t *len)
-{
-	char *data;
-
-	if (buf_reserve(b, 0) < 0)
-		return NULL;
-	data = b->data;
-	if (len)
-		*len = b->len;
-	*b = (struct buf)BUF_INIT;
-	return data;
-}
-
 int buf_reserve(struct buf *b, size_t more)
 {
 	size_t need, cap;

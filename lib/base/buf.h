@@ -2,8 +2,7 @@
  * buf - a growable run of bytes, always followed by a NUL that is not counted.
  *
  * BUF_INIT or zeroed memory is an empty buf that owns nothing. buf_release frees
- * and makes it empty again; buf_detach hands the memory to the caller, who frees
- * it with free(). Every append returns 0 or ERR_NOMEM.
+ * and makes it empty again. Every append returns 0 or ERR_NOMEM.
  */
 #ifndef BUF_H
 #define BUF_H
@@ -21,7 +20,6 @@ struct buf {
 
 void buf_release(struct buf *b);
 void buf_clear(struct buf *b); /* length 0, memory kept */
-char *buf_detach(struct buf *b, size_t *len);
 int buf_reserve(struct buf *b, size_t more) ERR_MUST; /* room for `more` bytes after len */
 int buf_add(struct buf *b, const void *bytes, size_t n) ERR_MUST;
 int buf_str(struct buf *b, const char *s) ERR_MUST;

@@ -65,7 +65,6 @@ enum trace_kind {
 	TRACE_JOIN, TRACE_GONE, TRACE_LOST, TRACE_BACK, TRACE_STOP, TRACE_STEP, TRACE_CALL, TRACE_ANSWER,
 	TRACE_MERGE, TRACE_ABANDON, TRACE_ADOPT, TRACE_KINDS
 };
-const char *trace_kind_name(enum trace_kind k);
 enum trace_why { TRACE_DOWN, TRACE_UP, TRACE_RESTART, TRACE_WAIT };
 const char *trace_why_name(enum trace_why w); /* down, up, restart, merge */
 

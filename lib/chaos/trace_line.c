@@ -32,11 +32,6 @@ const char *trace_mode_name(enum trace_mode m)
 	return modes[m];
 }
 
-const char *trace_kind_name(enum trace_kind k)
-{
-	return trace_rows[k].name;
-}
-
 const char *trace_why_name(enum trace_why w)
 {
 	return whys[w];

@@ -65,7 +65,6 @@ int frame_write_int(struct frame_writer *w, const void *elements, size_t n) ERR_
  * Without frame_finish the file stays visibly incomplete. */
 int frame_finish(struct frame_writer *w, digest *id) ERR_MUST;
 void frame_writer_free(struct frame_writer *w);
-uint64_t frame_written(const struct frame_writer *w); /* bytes so far */
 
 /* ---- reading ---- */
 

@@ -195,11 +195,6 @@ void frame_writer_free(struct frame_writer *w)
 	free(w);
 }
 
-uint64_t frame_written(const struct frame_writer *w)
-{
-	return w->written;
-}
-
 /* What the caller brings: floats, or integers of the tensor's size. */
 struct source {
 	const float *value, *rest;
@@ -349,7 +344,6 @@ static int write_end(struct frame_writer *w)
 	if (rc < 0)
 		return rc;
 	trailer_put(bytes, &t);
-	w->written += sizeof bytes;
 	return fd_write(w->fd, bytes, sizeof bytes);
 }
 

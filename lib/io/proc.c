@@ -9,15 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
 
 #include "io/fd.h"
-
-#define POLL_NS 10000000L /* between looks at a child that is asked to end */
 
 extern char **environ;
 
@@ -242,25 +239,6 @@ void proc_signal(const struct proc *p, int signal_number)
 {
 	if (p->pid > 0)
 		kill(-p->pid, signal_number);
-}
-
-void proc_stop(struct proc *p, double seconds)
-{
-	const struct timespec pause = { .tv_nsec = POLL_NS };
-	struct timespec began, now;
-
-	proc_signal(p, SIGTERM);
-	proc_signal(p, SIGCONT); /* one that is stopped would not hear it */
-	clock_gettime(CLOCK_MONOTONIC, &began);
-	while (proc_ended(p) == 0) {
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		if ((double)(now.tv_sec - began.tv_sec) + (double)(now.tv_nsec - began.tv_nsec) * 1e-9 >= seconds)
-			break;
-		nanosleep(&pause, NULL);
-	}
-	proc_signal(p, SIGKILL);
-	if (proc_join(p) < 0)
-		return;
 }
 
 int proc_exit_status(const struct proc *p)

@@ -6,7 +6,6 @@
  *     proc_start           it runs, or the error says why it can't
  *     proc_ended           1 once it has; ask as often as you like
  *     proc_signal          to the whole group
- *     proc_stop            asks, waits, kills; harmless when it has ended
  *
  * A group of its own means that Ctrl-C on a terminal reaches this program alone, which passes it on as
  * it sees fit, and that a signal reaches what a child has started in turn. When the child has ended,
@@ -50,8 +49,6 @@ int proc_ended(struct proc *p) ERR_MUST;
 int proc_join(struct proc *p) ERR_MUST;
 /* To all of its group; nothing when it has ended. */
 void proc_signal(const struct proc *p, int signal_number);
-/* SIGTERM, after so many seconds SIGKILL, and the end of it is seen to. */
-void proc_stop(struct proc *p, double seconds);
 
 /* Exit status as a shell tells it: 128 + the signal that killed it. */
 int proc_exit_status(const struct proc *p);

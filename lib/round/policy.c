@@ -303,24 +303,11 @@ void policy_round_at(const struct policy *p, size_t i, struct policy_round *out)
 				(r->all || p->flag[j * p->c.fragments + p->open[i]] & INVITED);
 }
 
-static unsigned flag_of(const struct policy *p, uint64_t round, unsigned learner)
+bool policy_has_answer(const struct policy *p, uint64_t round, unsigned learner)
 {
 	const struct round *r = rounds_find(p, round);
 
-	if (!r)
-		return 0;
-	return (r->all ? INVITED : 0) |
-	       (learner < p->n ? p->flag[(size_t)learner * p->c.fragments + rounds_fragment(p, r)] : 0);
-}
-
-bool policy_invited(const struct policy *p, uint64_t round, unsigned learner)
-{
-	return flag_of(p, round, learner) & INVITED;
-}
-
-bool policy_has_answer(const struct policy *p, uint64_t round, unsigned learner)
-{
-	return flag_of(p, round, learner) & ANSWERED;
+	return r && learner < p->n && p->flag[(size_t)learner * p->c.fragments + rounds_fragment(p, r)] & ANSWERED;
 }
 
 bool policy_alive(const struct policy *p, double now, unsigned learner)
@@ -335,11 +322,6 @@ size_t policy_alive_count(const struct policy *p, double now)
 	for (size_t i = 0; i < p->n; i++)
 		n += policy_alive(p, now, (unsigned)i);
 	return n;
-}
-
-double policy_steps(const struct policy *p)
-{
-	return p->pace.steps;
 }
 
 double policy_steps_since(const struct policy *p, unsigned fragment)

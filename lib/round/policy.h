@@ -165,13 +165,10 @@ void policy_times(const struct policy *p, struct policy_times *t);
 size_t policy_open_rounds(const struct policy *p);
 /* In order of their numbers, i < policy_open_rounds. */
 void policy_round_at(const struct policy *p, size_t i, struct policy_round *r);
-bool policy_invited(const struct policy *p, uint64_t round, unsigned learner);
 bool policy_has_answer(const struct policy *p, uint64_t round, unsigned learner);
 bool policy_alive(const struct policy *p, double now, unsigned learner);
 size_t policy_alive_count(const struct policy *p, double now);
-/* The clock at the last policy_next: inner steps of the median learner since policy_open; and those since
- * the last merge of a fragment. */
-double policy_steps(const struct policy *p);
+/* By the clock at the last policy_next: inner steps of the median learner since the last merge of a fragment. */
 double policy_steps_since(const struct policy *p, unsigned fragment);
 /* Mean inner steps of the median learner between merges of a fragment: the achieved H; 0: unknown. */
 double policy_achieved_interval(const struct policy *p);

@@ -1,5 +1,4 @@
 #include <stdint.h>
-#include <stdlib.h>
 
 #include "base/buf.h"
 #include "unit.h"
@@ -35,22 +34,6 @@ static void test_growth(void)
 	buf_release(&b);
 }
 
-static void test_detach(void)
-{
-	struct buf b = BUF_INIT;
-	size_t n = 99;
-	char *s = buf_detach(&b, &n);
-
-	CHECK_STR(s, "");
-	CHECK(n == 0);
-	free(s);
-	CHECK(buf_str(&b, "mine") == 0);
-	s = buf_detach(&b, NULL);
-	CHECK_STR(s, "mine");
-	CHECK(!b.data && !b.len);
-	free(s);
-}
-
 static void test_impossible_sizes(void)
 {
 	struct buf b = BUF_INIT;
@@ -67,7 +50,6 @@ int main(void)
 {
 	test_append();
 	test_growth();
-	test_detach();
 	test_impossible_sizes();
 	return unit_done("buf");
 }

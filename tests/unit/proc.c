@@ -95,25 +95,6 @@ static void what_a_child_leaves_behind_is_killed(void)
 	close(fd[0]);
 }
 
-static void one_that_does_not_listen_is_killed(void)
-{
-	struct proc p, stopped;
-	char text[8];
-	int fd[2];
-
-	CHECK(pipe2(fd, O_CLOEXEC) == 0);
-	p = start("trap '' TERM; echo on; while :; do sleep 600; done", fd[1]);
-	CHECK(read(fd[0], text, 3) == 3);
-	proc_stop(&p, 0.05);
-	CHECK(p.pid == 0 && proc_exit_status(&p) == 128 + SIGKILL);
-	stopped = start("kill -STOP $$; sleep 600", fd[1]);
-	proc_stop(&stopped, 60);
-	CHECK(stopped.pid == 0 && proc_exit_status(&stopped) == 128 + SIGTERM);
-	proc_stop(&stopped, 60); /* harmless */
-	close(fd[0]);
-	close(fd[1]);
-}
-
 static void signals_are_as_by_default_in_a_child(void)
 {
 	sigset_t all, before;
@@ -208,7 +189,6 @@ int main(void)
 	what_can_not_run_is_an_error();
 	a_signal_reaches_the_group();
 	what_a_child_leaves_behind_is_killed();
-	one_that_does_not_listen_is_killed();
 	signals_are_as_by_default_in_a_child();
 	a_tied_child_ends_with_its_parent(SIGTERM, "echo on; exec sleep 600");
 	a_tied_child_ends_with_its_parent(SIGKILL, "echo on; kill -STOP $$");
