@@ -51,7 +51,7 @@ static const struct opt table[] = {
 	{ 'P', "fragments", OPT_U64, &o.fragments, "N",
 	  "run: pieces that are merged one by one (24, or as many as there are tensors)", 1,
 	  FRAGMENT_MAX, OF_RUN(fragments) },
-	{ 'H', "interval", OPT_U64, &o.interval, "N", "run: inner steps between merges of a fragment (24)",
+	{ 'H', "interval", OPT_COUNT, &o.interval, "N", "run: inner steps between merges of a fragment (24)",
 	  1, 1e9, OF_RUN(interval) },
 	{ 'K', "quorum", OPT_U64, &o.quorum, "N", "run: answers a merge needs at least (1)", 1, 1e6,
 	  OF_RUN(quorum) },

@@ -83,7 +83,7 @@ static const struct opt table[] = {
 	{ 0, "metrics", OPT_TEXT, &o.learner.metrics, "FILE", "append a line of numbers a step" },
 	{ 0, "adopt", OPT_TEXT, &o.adopt, "RULE",
 		"with -r: overwrite, rebase or mix:A (what the run says)" },
-	{ 0, "max-stale", OPT_U64, &o.max_stale, "N",
+	{ 0, "max-stale", OPT_COUNT, &o.max_stale, "N",
 		"with -r: own steps without a sign of a syncer, then stop (20 H)",
 		.min = 1, .max = STEPS_MAX },
 	{ 'k', "key", OPT_TEXT, &o.key, "FILE", "secret key to sign with" },

@@ -44,7 +44,7 @@ static const struct asked given[GIVEN] = {
 	[SEED] = { "--seed", "seed", "0" },
 	[LABEL] = { "--label", "label", "" },
 	[FRAGMENTS] = { "-P", "fragments" },
-	[INTERVAL] = { "-H", "interval" },
+	[INTERVAL] = { "-H", "interval", .count = true },
 	[QUORUM] = { "-K", "quorum" },
 	[TAU] = { "--tau", "overlap" },
 	[INVITE] = { "--invite", "invite" },

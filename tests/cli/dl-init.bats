@@ -326,7 +326,7 @@ tensors() {
 
 @test "every option is in the manifest" {
 	conf
-	dl-init -r run -c my.conf --label mine -P 5 -H 30 -K 3 --tau 4 --invite 6 --gamma 0.5 --rule direct \
+	dl-init -r run -c my.conf --label mine -P 5 -H 0.03k -K 3 --tau 4 --invite 6 --gamma 0.5 --rule direct \
 		--outer-lr 0.25 --momentum 0.75 --outlier 12 --adopt mix:0.5 --delta bf16 --target-steps 100 --expert-weights routed \
 		--target-tokens 2000 --checkpoint-every 50 --keep 7 --lease 2m
 	for want in 'label mine' 'fragments 5' 'interval 30' 'quorum 3' 'overlap 4' 'invite 6' 'grace 0.5' \

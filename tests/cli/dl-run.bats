@@ -350,7 +350,7 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 		expect_stderr_line "^dl-run: option -c: other\.conf: the run has ${key% *} none, not ${key#* }: "
 	done
 	plan syncer 'exit 2' # gets that far
-	run -2 --separate-stderr stubbed --momentum 0.50 --lease 0.75m --target-steps 0.06k --rule rda --seed 0
+	run -2 --separate-stderr stubbed --momentum 0.50 --lease 0.75m --target-steps 0.06k -H 0.024k --rule rda --seed 0
 	expect_stderr_like 'no syncer'
 }
 

@@ -164,7 +164,7 @@ rates() {
 }
 
 @test "with no sign of a syncer it stops after --max-stale steps, saved, status 4" {
-	run -4 --separate-stderr dl-learn -j 1 -r run -d text.0.tok -i ann --max-stale 7
+	run -4 --separate-stderr dl-learn -j 1 -r run -d text.0.tok -i ann --max-stale 0.007k
 	expect_stderr_line "^dl-learn: no sign of a syncer for 7 steps: stopped with its state saved"
 	[ "$(told run/learner/ann/beat steps)" -eq 7 ]
 	[ "$(told run/learner/ann/state steps)" -eq 7 ]
