@@ -10,8 +10,8 @@
  * where the file system has no such files, it has a temporary one from the beginning.
  *
  * Symbolic links as target are followed to their end: links stay, and what they lead to is replaced.
- * fsync of a directory that answers EINVAL, EPERM or ENOTSUP is taken as done. Temporary names
- * start with '.' and end with ".tmp".
+ * fsync that answers EINVAL, EPERM, ENOTSUP or EACCES is taken as done. Temporary names start with '.'
+ * and end with ".tmp".
  */
 #ifndef ATOMIC_H
 #define ATOMIC_H
