@@ -186,28 +186,57 @@ static int put_state(struct buf *out, const struct view *v)
 		       explain_seconds(time, v->syncer_silent));
 }
 
+/* Nobody is called while there are fewer than the quorum, but at the end of the run. */
+static bool too_few(const struct view *v)
+{
+	return v->head.phase == PHASE_RUNNING && view_alive(v) < v->manifest.quorum;
+}
+
 static int put_no_calls(struct buf *out, const struct view *v)
 {
 	if (v->syncer != VIEW_ALIVE)
 		return buf_str(out, "no round is open, and nobody is there to call for one\n");
 	if (view_alive(v) == 0)
 		return buf_str(out, "no round is open: no learner is alive to be called\n");
+	if (too_few(v))
+		return buf_fmt(out, "no round is open: a quorum needs %u learners, and %zu %s alive\n",
+			       v->manifest.quorum, view_alive(v), view_alive(v) == 1 ? "is" : "are");
 	return buf_fmt(out, "no round is open: a fragment is called for when the median learner has trained it for "
 		       "%" PRIu64 " steps\n", v->manifest.interval);
 }
 
-/* One that died, to be started by its name; else any. */
-static int put_start_learner(struct buf *out, const struct view *v, const char *run)
+/* At most *n of those that died, or of those that left or were never there; less by so many. */
+static int put_start_known(struct buf *out, const struct view *v, const char *run, bool died, size_t *n)
 {
 	char rest[KEY_NAME + 32];
+	int rc = 0;
 
-	for (size_t i = 0; i < v->learners; i++) {
-		if (v->learner[i].life == VIEW_ALIVE)
+	for (size_t i = 0; rc == 0 && *n && i < v->learners; i++) {
+		enum view_life life = v->learner[i].life;
+
+		if (life == VIEW_ALIVE || died != (life == VIEW_SILENT || life == VIEW_UNKNOWN))
 			continue;
 		snprintf(rest, sizeof rest, " -i %s -d SHARD", v->learner[i].name);
-		return put_command(out, "dl-learn", run, rest);
+		rc = put_command(out, "dl-learn", run, rest);
+		--*n;
 	}
-	return put_command(out, "dl-learn", run, " -i NAME -d SHARD");
+	return rc;
+}
+
+/* As many as the quorum lacks, those that are known by their names. */
+static int put_start_learners(struct buf *out, const struct view *v, const char *run)
+{
+	char rest[96] = " -i NAME -d SHARD";
+	size_t n = too_few(v) ? v->manifest.quorum - view_alive(v) : 1;
+	int rc = put_start_known(out, v, run, true, &n);
+
+	if (rc == 0)
+		rc = put_start_known(out, v, run, false, &n);
+	if (rc < 0 || n == 0)
+		return rc;
+	if (n > 1)
+		snprintf(rest, sizeof rest, " -i NAME -d SHARD   # %zu of these, each with a NAME of its own", n);
+	return put_command(out, "dl-learn", run, rest);
 }
 
 /* How many learners the last dl-run started; 0: it is none of its runs. */
@@ -243,7 +272,7 @@ static int put_remedy(struct buf *out, const struct view *v, const char *run, bo
 	if (rc == 0 && no_syncer)
 		rc = put_command(out, "dl-sync", run, "");
 	if (rc == 0 && no_learner)
-		rc = put_start_learner(out, v, run);
+		rc = put_start_learners(out, v, run);
 	if (rc == 0 && few && !no_syncer && v->head.phase == PHASE_RUNNING && v->manifest.target_steps)
 		rc = buf_str(out, "or wait for the end of the run: when all that are there have trained up to the "
 			"target, what is there is merged, quorum or not\n");
@@ -252,7 +281,7 @@ static int put_remedy(struct buf *out, const struct view *v, const char *run, bo
 
 int explain_run(struct buf *out, const struct view *v, const char *run)
 {
-	bool any_few = false;
+	bool any_few = view_alive(v) > 0 && too_few(v);
 	int rc = put_state(out, v);
 
 	if (rc < 0 || view_over(v))

@@ -62,7 +62,8 @@ static void a_run_that_nobody_has_begun(void)
 	CHECK(view_read(v) == 0 && v->syncer == VIEW_ABSENT && v->learners == 0 && v->calls == 0);
 	CHECK(v->goodput < 0 && v->trouble == 0 && !view_over(v));
 	expect_in(explained(v), "no syncer has begun this run yet\n");
-	expect_in(explained(v), "to go on:\n    dl-sync -r 'my run'\n    dl-learn -r 'my run' -i NAME -d SHARD\n");
+	expect_in(explained(v), "to go on:\n    dl-sync -r 'my run'\n"
+		"    dl-learn -r 'my run' -i NAME -d SHARD   # 2 of these, each with a NAME of its own\n");
 	expect_in(shown(v, 80, 0), "not begun");
 	view_close(v);
 	run_dir_end(&d);
@@ -307,7 +308,7 @@ static void too_few_learners_are_told_with_what_to_type(void)
 	expect_in(text, "  it can't have its quorum: 1 of the 2 learners it needs are alive\n");
 	expect_in(text, "  ben              has not moved in the 0 s that were looked at\n");
 	expect_in(text, "  dora             has left\n");
-	expect_in(text, "to go on:\n    dl-learn -r 'my run' -i anna -d SHARD\n");
+	expect_in(text, "to go on:\n    dl-learn -r 'my run' -i anna -d SHARD\n    dl-learn -r 'my run' -i ben -d SHARD\n");
 	expect_in(text, "or wait for the end of the run: ");
 	CHECK(!strstr(text, "dl-sync"));
 	d.head.phase = PHASE_CLOSING;
@@ -326,6 +327,37 @@ static void too_few_learners_are_told_with_what_to_type(void)
 	v->manifest.quorum = 2;
 	text = explained(v);
 	expect_in(text, "to go on:\n    dl-sync -r 'my run'\n    dl-learn -r 'my run' -i anna -d SHARD\n");
+	view_close(v);
+	run_dir_end(&d);
+}
+
+static void a_quorum_that_nobody_can_make_is_told_with_whom_to_start(void)
+{
+	struct run_dir d;
+	struct view *v;
+
+	run_dir_begin(&d);
+	run_dir_head(&d);
+	run_dir_beat(&d, "anna", BEAT_GONE, 1, from_start, none);
+	run_dir_beat(&d, "ben", BEAT_RUNNING, 1, from_start, none);
+	open_view(&v, &d);
+	CHECK(view_read(v) == 0);
+	expect_in(explained(v), "no round is open, and nobody is there to call for one\nto go on:\n"
+		"    dl-sync -r 'my run'\n    dl-learn -r 'my run' -i ben -d SHARD\n"
+		"    dl-learn -r 'my run' -i anna -d SHARD\n"); /* who died comes first */
+	run_dir_head(&d);
+	run_dir_beat(&d, "ben", BEAT_RUNNING, 2, from_start, none);
+	CHECK(view_read(v) == 0);
+	v->manifest.quorum = 4;
+	expect_in(explained(v), "no round is open: a quorum needs 4 learners, and 1 is alive\nto go on:\n"
+		"    dl-learn -r 'my run' -i anna -d SHARD\n"
+		"    dl-learn -r 'my run' -i NAME -d SHARD   # 2 of these, each with a NAME of its own\n"
+		"or wait for the end of the run: ");
+	v->manifest.quorum = 3;
+	run_dir_beat(&d, "anna", BEAT_RUNNING, 2, from_start, none);
+	CHECK(view_read(v) == 0);
+	expect_in(explained(v), "a quorum needs 3 learners, and 2 are alive\nto go on:\n"
+		"    dl-learn -r 'my run' -i NAME -d SHARD\nor wait");
 	view_close(v);
 	run_dir_end(&d);
 }
@@ -462,6 +494,7 @@ int main(void)
 	open_rounds_say_who_is_missing();
 	a_tape_that_begins_anew_and_cannot_be_read();
 	too_few_learners_are_told_with_what_to_type();
+	a_quorum_that_nobody_can_make_is_told_with_whom_to_start();
 	a_run_of_dl_run_is_continued_by_it();
 	the_board_fits_its_screen();
 	the_tape_is_read_on();
