@@ -170,6 +170,9 @@ static int put_state(struct buf *out, const struct view *v)
 
 	if (!h->fragment && v->head_trouble.code < 0)
 		return buf_str(out, "the head can't be read\n");
+	if (v->headless)
+		return buf_str(out, "the head is not there, though the tape tells that the run has begun: the next syncer "
+			"makes it again\n");
 	if (!h->fragment)
 		return buf_str(out, "no syncer has begun this run yet\n");
 	rc = buf_fmt(out, "%s at global step %" PRIu64, phase_name(h->phase), h->step);
@@ -286,7 +289,7 @@ int explain_run(struct buf *out, const struct view *v, const char *run)
 
 	if (rc < 0 || view_over(v))
 		return rc;
-	if (v->calls == 0)
+	if (v->calls == 0 && !v->headless) /* it had them */
 		rc = put_no_calls(out, v);
 	for (size_t i = 0; rc == 0 && i < v->calls; i++) {
 		bool few;

@@ -10,6 +10,7 @@
 #include "form/meta.h"
 #include "io/place.h"
 #include "round/rundir.h"
+#include "round/tape.h"
 #include "round/view_tape.h"
 
 #define LEARNERS_MAX 100000 /* entries of learner/ */
@@ -107,6 +108,14 @@ static enum view_life judge(const struct view *v, struct watch *w, bool changed,
 
 /* ---- the head ---- */
 
+/* A run whose head was removed, or not copied along, has a tape still. */
+static bool is_headless(const struct view *v)
+{
+	uint64_t epoch = 0;
+
+	return !v->head.fragment && v->head_trouble.code == 0 && tape_newest(&epoch) == 0 && epoch > 0;
+}
+
 static int read_head(struct view *v)
 {
 	struct view_memory *m = v->memory;
@@ -130,6 +139,7 @@ static int read_head(struct view *v)
 	}
 	head_release(&head);
 	header_release(&h);
+	v->headless = is_headless(v);
 	v->syncer = judge(v, &m->head, changed || !m->read, &v->syncer_silent);
 	if (!v->head.fragment)
 		v->syncer = rc < 0 ? VIEW_UNKNOWN : VIEW_ABSENT;
@@ -486,7 +496,9 @@ const char *view_phase_name(const struct view *v)
 {
 	if (v->head.fragment)
 		return phase_name(v->head.phase);
-	return v->head_trouble.code < 0 ? "unreadable" : "not begun";
+	if (v->head_trouble.code < 0)
+		return "unreadable";
+	return v->headless ? "no head" : "not begun";
 }
 
 size_t view_alive(const struct view *v)

@@ -71,6 +71,7 @@ struct view {
 	struct fragments fragments;
 	struct head head;       /* head.fragment NULL: none was read yet */
 	struct err_note head_trouble; /* why it could not be read just now; code 0: it could, or is not there */
+	bool headless;          /* there is no head, and none was read, but a tape: a syncer was here */
 	enum view_life syncer;
 	double syncer_silent;
 	struct view_learner *learner; /* (learners) in order of name */
@@ -99,7 +100,8 @@ int view_read(struct view *v) ERR_MUST;
  * about a run that nobody has watched. */
 int view_look(struct view *v, double seconds) ERR_MUST;
 bool view_over(const struct view *v); /* the run is done */
-/* "running", "closing", "done", "not begun", or "unreadable": there is a head, and none that counts was read. */
+/* "running", "closing", "done", "not begun", "no head" (headless), or "unreadable": there is a head, and none that
+ * counts was read. */
 const char *view_phase_name(const struct view *v);
 size_t view_alive(const struct view *v); /* learners */
 

@@ -58,6 +58,7 @@ static void a_run_that_nobody_has_begun(void)
 	struct view *v;
 
 	run_dir_begin(&d);
+	CHECK(unlink("syncer/tape.1") == 0);
 	open_view(&v, &d);
 	CHECK(view_read(v) == 0 && v->syncer == VIEW_ABSENT && v->learners == 0 && v->calls == 0);
 	CHECK(v->goodput < 0 && v->trouble == 0 && !view_over(v));
@@ -140,6 +141,26 @@ static void a_head_that_was_never_readable_is_not_a_run_that_has_not_begun(void)
 	expect_in(shown(v, 80, 0), "\n1 unreadable: head: ");
 	run_dir_head(&d);
 	CHECK(view_read(v) == 0 && v->head_trouble.code == 0);
+	CHECK_STR(view_phase_name(v), "running");
+	view_close(v);
+	run_dir_end(&d);
+}
+
+static void a_head_that_is_gone_is_not_a_run_that_has_not_begun(void)
+{
+	struct run_dir d;
+	struct view *v;
+
+	run_dir_begin(&d);
+	run_dir_tape(&d, (const char *const[]){ "anna", NULL });
+	open_view(&v, &d);
+	CHECK(view_read(v) == 0 && v->headless && v->syncer == VIEW_ABSENT && v->trouble == 0);
+	CHECK_STR(view_phase_name(v), "no head");
+	expect_in(explained(v), "the head is not there, though the tape tells that the run has begun: the next syncer makes "
+		"it again\nto go on:\n    dl-sync -r 'my run'\n");
+	run_dir_head(&d);
+	CHECK(view_read(v) == 0 && !v->headless);
+	CHECK(unlink("head") == 0 && view_read(v) == 0 && !v->headless); /* one was read */
 	CHECK_STR(view_phase_name(v), "running");
 	view_close(v);
 	run_dir_end(&d);
@@ -490,6 +511,7 @@ int main(void)
 	only_counters_that_change_are_signs_of_life();
 	an_old_beat_or_head_changes_nothing();
 	a_head_that_was_never_readable_is_not_a_run_that_has_not_begun();
+	a_head_that_is_gone_is_not_a_run_that_has_not_begun();
 	what_makes_no_sense_is_counted_and_passed_over();
 	open_rounds_say_who_is_missing();
 	a_tape_that_begins_anew_and_cannot_be_read();
