@@ -86,7 +86,7 @@ static int put_tokens(struct buf *out, const struct view *v)
 	else
 		snprintf(good, sizeof good, "-");
 	return buf_fmt(out, "tokens %s%s trained, %s merged   goodput %s   %s tokens/s\n",
-		       short_number(trained, (double)h->trained), target,
+		       short_number(trained, v->trained), target,
 		       short_number(merged, (double)h->tokens), good, short_number(rate, v->tokens_per_s));
 }
 

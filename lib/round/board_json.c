@@ -52,7 +52,7 @@ static int put_run(struct buf *out, const struct view *v, const struct board_con
 	const struct number numbers[] = {
 		{ "serial", (double)v->manifest.serial }, { "epoch", (double)h->epoch },
 		{ "step", (double)h->step }, { "target_steps", (double)v->manifest.target_steps },
-		{ "trained", (double)h->trained }, { "merged", (double)h->tokens },
+		{ "trained", v->trained }, { "merged", (double)h->tokens },
 		{ "target_tokens", (double)v->manifest.target_tokens }, { "tokens_per_s", v->tokens_per_s },
 		{ "learners_alive", (double)view_alive(v) }, { "merges", (double)v->merges },
 		{ "refused", (double)(v->refusals - v->late) }, { "late", (double)v->late },

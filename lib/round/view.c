@@ -1,6 +1,7 @@
 #include "round/view.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -359,14 +360,24 @@ static int make_calls(struct view *v)
 
 /* ---- all together ---- */
 
+/* The head tells of beats that the syncer had read before it merged: those that are there now, and answers, tell
+ * more, but not of learners whose directory is gone. */
+static double trained(const struct view *v)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < v->learners; i++)
+		sum += v->learner[i].books.trained;
+	return fmax(sum, fmax((double)v->head.trained, (double)v->head.tokens));
+}
+
 static void sum_up(struct view *v)
 {
 	v->tokens_per_s = 0;
 	for (size_t i = 0; i < v->learners; i++)
 		v->tokens_per_s += v->learner[i].rate;
-	v->goodput = -1;
-	if (v->head.fragment && v->head.trained > 0)
-		v->goodput = (double)v->head.tokens / (double)v->head.trained;
+	v->trained = trained(v);
+	v->goodput = v->head.fragment && v->trained > 0 ? (double)v->head.tokens / v->trained : -1;
 }
 
 static int read_tape(struct view *v)

@@ -85,7 +85,8 @@ struct view {
 	double achieved;        /* the achieved H: mean global steps from version to version of a fragment,
 	                         * over the last merges; 0: unknown */
 	double tokens_per_s;    /* of all that are alive */
-	double goodput;         /* merged tokens over trained ones; negative: unknown */
+	double trained;         /* tokens, by the head or by beats and answers, whichever is ahead */
+	double goodput;         /* merged tokens over trained ones, at most 1; negative: unknown */
 	uint64_t trouble;       /* files that could not be read, this time */
 	char trouble_why[256];  /* the first of them */
 	struct view_memory *memory; /* what it keeps from one reading to the next */

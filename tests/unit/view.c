@@ -263,7 +263,8 @@ static void open_rounds_say_who_is_missing(void)
 	CHECK(v->call[0].answered[0] && !v->call[0].answered[1] && v->call[0].open == 12 + 1);
 	CHECK(v->learner[2].life == VIEW_SILENT && v->learner[2].lost == 31 + 22);
 	CHECK(v->learner[0].stale == 2 && v->learner[0].answered == 3);
-	CHECK_NEAR(v->goodput, 0.8, 1e-12);
+	CHECK_NEAR(v->trained, 4000, 0); /* by beats: the head lags */
+	CHECK_NEAR(v->goodput, 0.2, 1e-12);
 	CHECK(v->merges == 1 && v->refusals == 1 && v->late == 1);
 	CHECK(v->losses == 1 && v->loss[0].step == 5);
 	CHECK_NEAR(v->loss[0].loss, 3.5, 1e-12);
@@ -421,7 +422,7 @@ static void the_board_fits_its_screen(void)
 	expect_in(text, "step 14 of 100   learners 2 of 4 alive   syncer alive, epoch 1\n");
 	expect_in(text, "   K 2   tau 2   disk 123M\n");
 	expect_in(text, "xi step 500 ms   quorum 250 ms   sync 125 ms   slack 625 ms   window 625 ms\n");
-	expect_in(text, "tokens 1000 trained, 800 merged   goodput 80.0%   4000 tokens/s\n");
+	expect_in(text, "tokens 4000 trained, 800 merged   goodput 20.0%   4000 tokens/s\n");
 	expect_in(text, "anna           alive");
 	expect_in(text, "3            f000            1      12 s    1/2    quorum\n");
 	expect_in(text, "f000 v1 9");
@@ -466,6 +467,30 @@ static void the_tape_is_read_on(void)
 	run_dir_end(&d);
 }
 
+static void goodput_is_never_above_one(void)
+{
+	struct run_dir d;
+	struct view *v;
+
+	run_dir_begin(&d);
+	d.head.trained = 1000;
+	d.head.tokens = 1100;
+	run_dir_head(&d);
+	open_view(&v, &d);
+	CHECK(view_read(v) == 0);
+	CHECK_NEAR(v->goodput, 1, 0); /* what was merged was trained */
+	run_dir_beat(&d, "anna", BEAT_RUNNING, 1, from_start, none);
+	run_dir_beat(&d, "ben", BEAT_RUNNING, 1, from_start, none);
+	CHECK(view_read(v) == 0);
+	CHECK_NEAR(v->goodput, 0.55, 1e-12);
+	d.head.trained = 4400; /* of others, too, whose beats are gone */
+	run_dir_head(&d);
+	CHECK(view_read(v) == 0);
+	CHECK_NEAR(v->goodput, 0.25, 1e-12);
+	view_close(v);
+	run_dir_end(&d);
+}
+
 static void a_run_that_is_done(void)
 {
 	struct run_dir d;
@@ -497,6 +522,7 @@ static void json_is_whole(void)
 	expect_in(text.data, "{\"directory\":\"a \\\"b\\\"\",\"run\":\"");
 	expect_in(text.data, "\"phase\":\"running\"");
 	expect_in(text.data, "\"interval_achieved\":null,");
+	expect_in(text.data, "\"trained\":4000,\"merged\":800,");
 	expect_in(text.data, "\"open\":[{\"round\":3,\"fragment\":\"f000\",\"version\":1,\"open\":12,"
 		"\"invited\":[\"anna\",\"ben\",\"carl\",\"dora\"],\"answered\":[\"anna\"]}]");
 	expect_in(text.data, "\"training_loss\":[[5,3.5]]}\n");
@@ -520,6 +546,7 @@ int main(void)
 	a_run_of_dl_run_is_continued_by_it();
 	the_board_fits_its_screen();
 	the_tape_is_read_on();
+	goodput_is_never_above_one();
 	a_run_that_is_done();
 	json_is_whole();
 	return unit_done("view");
