@@ -315,7 +315,7 @@ static void one_run(struct context *c, const char *name)
 		return;
 	}
 	rc = rundir_enter(name);
-	if (rc == 0 && (rc = o.why ? show_why(c, name) : read_run(c, name)) < 0)
+	if (rc == 0 && (rc = o.why ? show_why(c, name) : read_run(c, name)) < 0 && !ferror(stdout))
 		err_at(rc, "%s", name);
 	if (rc < 0)
 		note(c, rc);
@@ -500,10 +500,10 @@ int main(int argc, char **argv)
 	if (rc == 0 && (rc = check_words(&words, &n)) == 0 && (rc = prepare(&c)) == 0) {
 		if (o.diff)
 			rc = diff(&c, words);
-		for (int i = 0; i < n && !o.diff; i++)
+		for (int i = 0; i < n && !o.diff && !ferror(stdout); i++)
 			one_word(&c, words[i], i == 0);
 	}
-	if (rc == 0)
+	if (rc == 0 && !ferror(stdout)) /* else print() has told it */
 		rc = fd_close_output();
 	if (rc < 0)
 		note(&c, rc);

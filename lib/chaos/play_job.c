@@ -27,13 +27,25 @@ struct playing {
 	struct shard **shard, *valid; /* (shards) */
 	unsigned shards;
 	struct play *play;
+	bool stuck; /* a row could not be written */
 };
 
-static int make_conf(const struct play_options *o, struct play_conf *c)
+static int put_row(void *ctx, const struct play_row *row)
 {
+	struct playing *w = ctx;
+	int rc = w->o->row(NULL, row);
+
+	w->stuck = rc < 0;
+	return rc;
+}
+
+static int make_conf(struct playing *w, struct play_conf *c)
+{
+	const struct play_options *o = w->o;
+
 	*c = (struct play_conf){ .outer = { o->outer_lr, o->momentum }, .tokens = o->tokens,
 		.outlier = o->outlier, .until = o->until > 0 ? o->until : HUGE_VAL, .every = o->every,
-		.finish = o->finish, .row = o->row, .stop = wake_requested };
+		.finish = o->finish, .row = put_row, .ctx = w, .stop = wake_requested };
 	if (merge_rule_parse(o->rule, &c->rule) < 0)
 		return err_set(ERR_USAGE, "option --rule: %s", err_text());
 	if (merge_experts_parse(o->experts, &c->experts) < 0)
@@ -165,7 +177,7 @@ static int play_all(struct playing *w, const char *trace)
 	if ((rc = wake_catch()) < 0)
 		return rc;
 	if ((rc = play_run(w->play)) < 0)
-		return err_at(rc, "%s", fd_name(trace));
+		return w->stuck ? rc : err_at(rc, "%s", fd_name(trace));
 	if (w->o->tokens && play_tokens(w->play) < w->o->tokens)
 		say_warn(w->o->say, "%s: ends after %" PRIu64 " tokens, before %" PRIu64, fd_name(trace),
 			play_tokens(w->play), w->o->tokens);
@@ -196,7 +208,7 @@ int play_job(const struct play_options *o, char **words, int n)
 {
 	struct playing w = { .o = o, .trace_fd = -1, .ckpt_fd = -1 };
 	struct play_conf c;
-	int rc = make_conf(o, &c);
+	int rc = make_conf(&w, &c);
 
 	if (rc == 0 && n < 3)
 		rc = err_set(ERR_USAGE, "play takes a trace, a checkpoint and at least one shard");

@@ -79,6 +79,11 @@ row() {
 	dl-show --verify end.ckpt
 }
 
+@test "a table that cannot be written is told in one line" {
+	run -1 --separate-stderr sh -c 'dl-chaos play two.trace g0.ckpt two.[01].tok >/dev/full'
+	expect_stderr_line '^dl-chaos: standard output: No space left on device$'
+}
+
 @test "threads change nothing" {
 	dl-chaos play -j 1 --finish --valid two.valid.tok -o a.ckpt two.trace g0.ckpt two.[01].tok >a.tsv
 	dl-chaos play -j 2 --finish --valid two.valid.tok -o b.ckpt - g0.ckpt two.[01].tok <two.trace >b.tsv

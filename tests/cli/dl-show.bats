@@ -233,6 +233,13 @@ setup() {
 @test "output that cannot be written is status 1, a closed pipe ends it quietly" {
 	run -1 --separate-stderr sh -c 'dl-show a.ckpt >/dev/full'
 	expect_stderr_line '^dl-show: standard output: No space left on device$'
+	dl-init -r RUN -c tiny -P 2
+	{ # more than is gathered before it is written
+		echo tape 0 epoch epoch=1 after=0
+		seq -f 'tape 1 call round=%.0f fragment=f000 version=0 invited=* steps=24' 200
+	} | dl-scribe RUN
+	run -1 --separate-stderr sh -c 'dl-show --tape RUN >/dev/full'
+	expect_stderr_line '^dl-show: standard output: No space left on device$'
 	run --separate-stderr bash -c 'dl-show a.ckpt a.ckpt a.ckpt | head -n 1; exit "${PIPESTATUS[1]}"'
 	expect_no_stderr
 }

@@ -400,7 +400,7 @@ of_results() {
 }
 result_full() {
 	run --separate-stderr sh -c '"$@" >/dev/full' sh "$@"
-	expect_status 1 && expect_stderr_line "^$1: (trace: )?standard output: (write: )?No space left on device$"
+	expect_status 1 && expect_stderr_line "^$1: standard output: (write: )?No space left on device$"
 }
 result_appended() {
 	echo precious >kept
