@@ -107,7 +107,9 @@ static int add_books(struct inject_report *r, const struct books *b)
 		r->trained += l.trained;
 		r->merged += l.merged;
 		r->refused += l.refused;
+		r->open += l.open;
 		r->lost += l.lost;
+		r->under_way += l.under_way;
 		r->accepted += l.accepted;
 		r->refusals += l.refusals;
 		r->late += l.late;
@@ -115,7 +117,8 @@ static int add_books(struct inject_report *r, const struct books *b)
 			conclude(r, INJECT_LEDGER, INJECT_BROKEN, "%s: %s", l.name, l.why);
 	}
 	if (rc == 0 && r->check[INJECT_LEDGER].verdict == INJECT_UNASKED)
-		conclude(r, INJECT_LEDGER, INJECT_HOLDS, "%zu learners balance", books_learners(b));
+		conclude(r, INJECT_LEDGER, INJECT_HOLDS, "%zu learner%s", books_learners(b),
+			 books_learners(b) == 1 ? " balances" : "s balance");
 	return rc;
 }
 
@@ -340,9 +343,9 @@ static int text_run(struct buf *out, const struct inject_report *r)
 	if (rc == 0)
 		rc = buf_fmt(out, "%-14s %-10s without a new global step, from %.1f s on\n", "longest stall", stall,
 			     m->stall_at);
-	return rc < 0 ? rc : buf_fmt(out, "%-14s %-10s of %.0f trained; %.0f refused, %.0f lost; answers: %" PRIu64
-		" accepted, %" PRIu64 " late, %" PRIu64 " refused\n", "merged tokens", merged, r->trained, r->refused,
-		r->lost, r->accepted, r->late, r->refusals);
+	return rc < 0 ? rc : buf_fmt(out, "%-14s %-10s of %.0f trained; %.0f refused, %.0f open, %.0f lost, "
+		"%.0f under way; answers: %" PRIu64 " accepted, %" PRIu64 " late, %" PRIu64 " refused\n", "merged tokens",
+		merged, r->trained, r->refused, r->open, r->lost, r->under_way, r->accepted, r->late, r->refusals);
 }
 
 static int text_process(struct buf *out, const struct inject_report *r, size_t i)
@@ -444,7 +447,7 @@ static int json_run(struct buf *out, const struct inject_report *r)
 		{ "trained_seconds", trained_time(r) }, { "below_quorum", m->below }, { "stood_still", m->still },
 		{ "longest_stall", m->stall }, { "stall_at", m->stall_at }, { "step", (double)m->step },
 		{ "tokens_trained", r->trained }, { "tokens_merged", r->merged }, { "tokens_refused", r->refused },
-		{ "tokens_lost", r->lost }, { "answers_accepted", (double)r->accepted },
+		{ "tokens_open", r->open }, { "tokens_lost", r->lost }, { "tokens_under_way", r->under_way }, { "answers_accepted", (double)r->accepted },
 		{ "answers_late", (double)r->late }, { "answers_refused", (double)r->refusals },
 	};
 

@@ -28,7 +28,7 @@ struct inject_report {
 		enum inject_verdict verdict;
 		char why[ERR_TEXT + 64];
 	} check[INJECT_CHECKS];
-	double trained, merged, refused, lost; /* tokens of all learners */
+	double trained, merged, refused, open, lost, under_way; /* tokens of all learners */
 	uint64_t accepted, refusals, late;     /* answers */
 };
 /* The run, when there is one, has been entered. Errors are of this machine; what does not hold is in the report. */

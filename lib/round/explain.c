@@ -298,6 +298,7 @@ int explain_run(struct buf *out, const struct view *v, const char *run)
 		any_few = any_few || few;
 	}
 	if (rc == 0 && v->trouble)
-		rc = buf_fmt(out, "%" PRIu64 " files could not be read: %s\n", v->trouble, v->trouble_why);
+		rc = buf_fmt(out, "%" PRIu64 " file%s could not be read: %s\n", v->trouble,
+			     v->trouble == 1 ? "" : "s", v->trouble_why);
 	return rc < 0 ? rc : put_remedy(out, v, run, any_few);
 }

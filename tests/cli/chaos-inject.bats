@@ -205,6 +205,20 @@ faults '
 	expect_stdout_like '"replay":\{"holds":true,'
 }
 
+@test "the report tells what became of all tokens; one learner balances" {
+	timeout 300 dl-run -m 1 --corpus text.txt -c small.conf -P 2 -H 8 --target-steps 40 run >/dev/null
+	dl-run -m 1 --print run >list
+	run -0 --separate-stderr dl-chaos inject --list list
+	expect_stdout_like '
+ledger         holds      1 learner balances
+'
+	expect_stdout_like '
+merged tokens  [0-9.]+ % +of [0-9]+ trained; [0-9]+ refused, [0-9]+ open, [0-9]+ lost, [0-9]+ under way; answers: '
+	run -0 --separate-stderr dl-chaos inject --out again --json --list list
+	awk -F : 'BEGIN { RS = "[,{}]" } /^"tokens_trained"/ { all = $2 } /^"tokens_(merged|refused|open|lost|under)/ { sum += $2 }
+		END { if (!all || sum < all - 1 || sum > all + 1) exit 1 }' <<<"$output"
+}
+
 @test "a run whose answers were changed, and whose books are wrong, does not hold" {
 	timeout 300 dl-run -m 2 --corpus text.txt -c small.conf -P 2 -H 8 --keep 0 --target-steps 40 run >/dev/null
 	dl-run -m 2 --print run >list

@@ -195,6 +195,7 @@ static void what_makes_no_sense_is_counted_and_passed_over(void)
 	CHECK(view_read(v) == 0);
 	CHECK(v->trouble == 1 && v->learner[1].life == VIEW_ABSENT && v->head_trouble.code == 0);
 	expect_in(v->learner[1].trouble, "is of learner 'anna'");
+	expect_in(explained(v), "\n1 file could not be read: ");
 	expect_in(shown(v, 80, 0), "\nzoe            absent      -      -      -       -      -      -      -      -\n");
 	expect_in(shown(v, 40, 0), "\n1 unreadable: learner/zoe/beat: is of\nlearner 'anna' of run\n");
 	expect_in(shown(v, 80, 0), "xi step -   quorum -   sync -   slack -   window -\n");
