@@ -39,7 +39,7 @@ int asked_options(const struct asked *v, const char *const *value, size_t n, con
 		have = have ? have : v[i].none ? v[i].none : "";
 		if (value[i] && !same(&v[i], value[i], have))
 			rc = err_set(ERR_USAGE, "option %s: the run has %s, not %s: leave it out, or make another run",
-				v[i].option, have, value[i]);
+				v[i].option, *have ? have : "none", value[i]);
 	}
 	header_release(&h);
 	return rc;
