@@ -54,7 +54,7 @@ static int put_off(struct syncer *s, int rc)
 	if (rc == ERR_BUSY || rc == ERR_NOMEM || tape_lost(s->tape))
 		return rc;
 	if (s->c.once)
-		err_save(&s->ckpt_trouble.note, rc); /* told by who leaves */
+		syncer_undone(s, rc);
 	else
 		syncer_bear(s, &s->ckpt_trouble, rc, "there is no checkpoint: ");
 	return 0;
@@ -70,7 +70,6 @@ int finish_checkpoint(struct syncer *s)
 		return 0; /* the one at the end comes when all fragments were merged once more */
 	if ((rc = write_checkpoint(s)) < 0)
 		return put_off(s, rc);
-	s->ckpt_trouble.note.code = 0;
 	s->ckpt_trouble.pause = 0;
 	return 0;
 }

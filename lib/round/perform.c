@@ -279,7 +279,9 @@ static int put_off(struct syncer *s, struct call *c, int rc)
 	}
 	c->pause = c->pause > 0 ? fmin(2 * c->pause, RETRY_MOST) : RETRY;
 	c->retry = now + c->pause;
-	return s->c.once ? rc : 0;
+	if (s->c.once)
+		syncer_undone(s, rc);
+	return 0;
 }
 
 /* A decision that is on the tape, and could not be carried out so far. */

@@ -188,6 +188,13 @@ void syncer_bear(struct syncer *s, struct trouble *t, int rc, const char *what)
 	t->retry = now + t->pause;
 }
 
+/* No matter of waiting: cron is to hear of it. */
+void syncer_undone(struct syncer *s, int rc)
+{
+	if (s->undone.code == 0)
+		err_save(&s->undone, rc == ERR_AGAIN ? ERR_DATA : rc);
+}
+
 static bool passes(const struct syncer *s, int rc)
 {
 	return rc != ERR_BUSY && rc != ERR_NOMEM && !s->hopeless && !tape_lost(s->tape);
@@ -310,8 +317,8 @@ static int run_once(struct syncer *s)
 
 	if (rc == 0 && s->dirty)
 		rc = syncer_publish(s, true);
-	if (rc == 0 && s->ckpt_trouble.note.code)
-		rc = err_restore(&s->ckpt_trouble.note);
+	if (rc == 0 && s->undone.code)
+		rc = err_restore(&s->undone);
 	if (rc == 0 && !s->did)
 		rc = not_yet(s, "nothing to merge");
 	return rc == ERR_BUSY || tape_lost(s->tape) ? rc : leave(s, rc < 0 ? rc : 0);

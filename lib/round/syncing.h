@@ -85,6 +85,7 @@ struct syncer {
 	struct err_note manifest_trouble; /* told last of the manifest that lies there */
 	struct trouble trouble;      /* with all that a turn does */
 	struct trouble ckpt_trouble; /* with the checkpoint that is due */
+	struct err_note undone;      /* what a pass (once) could not do */
 	bool hopeless;           /* what went wrong will not pass */
 };
 
@@ -98,6 +99,8 @@ uint64_t syncer_tokens(const struct syncer *s); /* merged: the mean over fragmen
 int syncer_publish(struct syncer *s, bool fast) ERR_MUST;
 /* Trouble that may pass is told once in a while, as `what` it means, and sets a later time to try again. */
 void syncer_bear(struct syncer *s, struct trouble *t, int rc, const char *what);
+/* A pass (once) goes on with what else is due, and leaves with the first thing that it could not do. */
+void syncer_undone(struct syncer *s, int rc);
 /* While something takes long: others see that it lives. ctx: the syncer. */
 void syncer_tick(void *ctx);
 

@@ -193,7 +193,15 @@ still() {
 		have=$(tape_count " publish .*fragment=f00$p ")
 		until_true tape_has $((have + 2)) " publish .*fragment=f00$p "
 	done
-	stopped sync a
+	stopped sync
+	have=$(tape_count ' publish ')
+	passes() { # of cron, until one has merged
+		dl-sync -q -r run --once 2>>once.log
+		tape_has $((have + 1)) ' publish '
+	}
+	until_true passes
+	grep -qE '^dl-sync: global/f003/[0-9]+\.frag: not there$' once.log || complain "$(cat once.log)"
+	stopped a
 }
 
 @test "fragments that are gone for good end the syncer, status 3, with what to type" {
