@@ -37,7 +37,8 @@ static int first_versions(struct syncer *s)
 	return rc;
 }
 
-/* Those that are the newest still, now that the tape was read. */
+/* Those that are the newest still, now that the tape was read. One that could be read only now is the base of what
+ * was called meanwhile, too. */
 static int first_needed(struct syncer *s)
 {
 	int rc = 0;
@@ -45,6 +46,9 @@ static int first_needed(struct syncer *s)
 	for (unsigned p = 0; p < s->fragments.n && rc == 0; p++)
 		if (s->head.fragment[p].version == 0)
 			rc = first_version(s, p);
+	for (size_t i = 0; i < s->calls && rc == 0; i++)
+		if (s->call[i]->open && s->call[i]->version == 0)
+			s->call[i]->base = s->head.fragment[s->call[i]->fragment].id;
 	return rc;
 }
 
