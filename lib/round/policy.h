@@ -19,9 +19,9 @@
  * fragments spread evenly. It is called earlier by what usually passes between call and merge. A merge
  * that is late by more than 3/4 H skips to the next of these marks that is at least H / 4 away, so after
  * any disturbance the fragments are spread again.
- * At most tau rounds are open at once, and one for a fragment. So if a round takes L steps from call to
- * end, merges of a fragment can't be closer than P L / tau steps: where that is more than H, it is what
- * is achieved. Nobody is called while fewer than K learners are alive.
+ * At most tau rounds are open at once (but see `once`), and one for a fragment. So if a round takes L
+ * steps from call to end, merges of a fragment can't be closer than P L / tau steps: where that is more
+ * than H, it is what is achieved. Nobody is called while fewer than K learners are alive.
  *
  * Merging. A round with K sound answers waits for the grace window
  *     gamma max(0, tau xi_step - xi_quorum - xi_sync)                (arXiv 2604.21428)
