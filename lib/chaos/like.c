@@ -148,14 +148,15 @@ static void order(struct like_reading *r, double began, double length)
 	}
 }
 
-/* Of the median learner, by which rounds are paced. */
-static double median_step(const struct like *l)
+/* Steps a second of the median learner, by which rounds are paced: median of steps, not of the time that one takes,
+ * which is another for an even number. */
+static double median_pace(const struct like *l)
 {
-	double step[SIM_LEARNERS];
+	double pace[SIM_LEARNERS];
 
 	for (unsigned i = 0; i < l->learners; i++)
-		step[i] = l->learner[i].step;
-	return pace_median(step, l->learners);
+		pace[i] = 1 / l->learner[i].step;
+	return pace_median(pace, l->learners);
 }
 
 static int by_time(const void *a, const void *b)
@@ -200,7 +201,7 @@ static void measure(struct like_reading *r, double began)
 	v->uptime = v->seconds > 0 ? fmin(1, time_up(r) / v->seconds) : 0;
 	v->answers = v->merges > 0 ? v->answers / v->merges : NAN;
 	v->merged /= r->m->fragments;
-	v->interval = r->intervals > 0 ? r->interval / r->intervals / median_step(r->l) : NAN;
+	v->interval = r->intervals > 0 ? r->interval / r->intervals * median_pace(r->l) : NAN;
 	v->steps = r->step_tokens > 0 ? v->trained / r->step_tokens : 0;
 	bytes = r->l->conf.params / r->m->fragments / 8 *
 		(r->sent * r->l->conf.delta_bits + v->merges * r->l->learners * r->l->conf.fragment_bits);

@@ -240,6 +240,26 @@ static void speeds_failures_and_rounds_come_back(void)
 	end(&l, s.epoch);
 }
 
+/* Two of them do twice the steps: three quarters of theirs are in the middle, and not two thirds. */
+static void the_median_of_an_even_number_is_of_steps(void)
+{
+	static const double speed[] = { 1, 1, 0.5, 0.5 };
+	struct manifest m = { .fragments = 0 };
+	struct scribe s = { .m = &m };
+	struct sim_result r;
+	struct sim_conf c;
+	struct like l;
+
+	begin(&m, &c);
+	c.speed = speed;
+	c.speeds = LEARNERS;
+	c.mtbi = HUGE_VAL;
+	write_tape(&s, &c, &r);
+	CHECK(fit(&l, &m, s.epoch) == 0);
+	CHECK_NEAR(l.measured.interval, r.interval, 0.02);
+	end(&l, s.epoch);
+}
+
 static void who_came_late_joins(void)
 {
 	struct manifest m = { .fragments = 0 };
@@ -304,6 +324,7 @@ int main(void)
 {
 	CHECK(mkdtemp(home) != NULL);
 	speeds_failures_and_rounds_come_back();
+	the_median_of_an_even_number_is_of_steps();
 	who_came_late_joins();
 	a_stop_of_the_run_is_no_failure_of_its_learners();
 	a_tape_that_tells_too_little_is_refused();
