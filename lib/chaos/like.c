@@ -15,6 +15,14 @@
 
 /* ---- fitting ---- */
 
+/* Its end is left out, and a short run is nothing else: the tape does not tell how fast that was. */
+static int too_little(const struct like_reading *r, bool once)
+{
+	return err_set(ERR_DATA, "no learner has answered%s%s: there is nothing to fit%s", once ? " twice" : "",
+		r->finishing ? " before the run came to its end" : "",
+		r->finishing ? "; take a run with more steps" : "");
+}
+
 static void fit_failures(const struct like_reading *r, struct sim_conf *c)
 {
 	double alive = 0, failures = 0, mean, deviation;
@@ -63,7 +71,7 @@ static int fit_speeds(struct like_reading *r, struct sim_conf *c)
 			fastest = fmin(fastest, l->learner[i].step);
 	}
 	if (fastest == HUGE_VAL)
-		return err_set(ERR_DATA, "no learner has answered twice: there is nothing to fit");
+		return too_little(r, true);
 	if (!(l->speed = calloc(l->learners, sizeof *l->speed)))
 		return err_nomem();
 	for (unsigned i = 0; i < l->learners; i++) {
@@ -217,7 +225,7 @@ static int fit(struct like_reading *r)
 	int rc;
 
 	if (!l->learners || !(length > 0) || !(r->step_tokens > 0))
-		return err_set(ERR_DATA, "the tape tells of no learner that has answered: there is nothing to fit");
+		return too_little(r, false);
 	for (unsigned i = 0; i < l->learners; i++)
 		if ((rc = like_read_ends(r, i, r->now)) < 0)
 			return rc;

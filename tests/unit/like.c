@@ -320,6 +320,40 @@ static void a_tape_that_tells_too_little_is_refused(void)
 	end(&l, s.epoch);
 }
 
+static void put_answer(struct scribe *s, double at, unsigned learner, unsigned fragment, uint64_t steps)
+{
+	const struct trace_event e = { .kind = TRACE_ANSWER, .at = at, .learner = learner, .fragment = fragment,
+		.round = fragment + 1, .steps = steps };
+
+	write_line(s, &e);
+}
+
+/* Its learners reached the target before anybody called. */
+static void a_run_that_was_over_before_its_first_call_is_refused_with_the_remedy(void)
+{
+	struct manifest m = { .fragments = 0 };
+	struct scribe s = { .m = &m };
+	struct sim_conf c;
+	struct like l;
+	digest start;
+
+	begin(&m, &c);
+	tape_start(&start, RUN);
+	begin_epoch(&s, &start, 0);
+	write_line(&s, &(struct trace_event){ .kind = TRACE_JOIN, .at = 1.5 });
+	tape_begin(s.tape, 1.5, "finish");
+	CHECK(tape_end(s.tape, false) == 0);
+	for (unsigned f = 0; f < 2; f++) {
+		write_line(&s, &(struct trace_event){ .kind = TRACE_CALL, .at = 1.5, .round = f + 1, .fragment = f });
+		put_answer(&s, 1.75, 0, f, 30);
+	}
+	tape_close(s.tape);
+	CHECK(fit(&l, &m, s.epoch) == ERR_DATA);
+	CHECK_SAYS("no learner has answered before the run came to its end: there is nothing to fit; take a run with "
+		"more steps");
+	end(&l, s.epoch);
+}
+
 int main(void)
 {
 	CHECK(mkdtemp(home) != NULL);
@@ -328,6 +362,7 @@ int main(void)
 	who_came_late_joins();
 	a_stop_of_the_run_is_no_failure_of_its_learners();
 	a_tape_that_tells_too_little_is_refused();
+	a_run_that_was_over_before_its_first_call_is_refused_with_the_remedy();
 	CHECK(chdir("/") == 0 && rmdir(home) == 0);
 	return unit_done("like");
 }
