@@ -344,8 +344,9 @@ static int text_run(struct buf *out, const struct inject_report *r)
 		rc = buf_fmt(out, "%-14s %-10s without a new global step, from %.1f s on\n", "longest stall", stall,
 			     m->stall_at);
 	return rc < 0 ? rc : buf_fmt(out, "%-14s %-10s of %.0f trained; %.0f refused, %.0f open, %.0f lost, "
-		"%.0f under way; answers: %" PRIu64 " accepted, %" PRIu64 " late, %" PRIu64 " refused\n", "merged tokens",
-		merged, r->trained, r->refused, r->open, r->lost, r->under_way, r->accepted, r->late, r->refusals);
+		"%.0f under way; answers: %" PRIu64 " accepted, %" PRIu64 " late, %" PRIu64 " refused\n",
+		"merged tokens", merged, r->trained, r->refused, r->open, r->lost, r->under_way, r->accepted, r->late,
+		r->refusals);
 }
 
 static int text_process(struct buf *out, const struct inject_report *r, size_t i)
@@ -447,7 +448,8 @@ static int json_run(struct buf *out, const struct inject_report *r)
 		{ "trained_seconds", trained_time(r) }, { "below_quorum", m->below }, { "stood_still", m->still },
 		{ "longest_stall", m->stall }, { "stall_at", m->stall_at }, { "step", (double)m->step },
 		{ "tokens_trained", r->trained }, { "tokens_merged", r->merged }, { "tokens_refused", r->refused },
-		{ "tokens_open", r->open }, { "tokens_lost", r->lost }, { "tokens_under_way", r->under_way }, { "answers_accepted", (double)r->accepted },
+		{ "tokens_open", r->open }, { "tokens_lost", r->lost },
+		{ "tokens_under_way", r->under_way }, { "answers_accepted", (double)r->accepted },
 		{ "answers_late", (double)r->late }, { "answers_refused", (double)r->refusals },
 	};
 

@@ -171,8 +171,8 @@ static int put_state(struct buf *out, const struct view *v)
 	if (!h->fragment && v->head_trouble.code < 0)
 		return buf_str(out, "the head can't be read\n");
 	if (v->headless)
-		return buf_str(out, "the head is not there, though the tape tells that the run has begun: the next syncer "
-			"makes it again\n");
+		return buf_str(out, "the head is not there, though the tape tells that the run has begun: the next "
+			"syncer makes it again\n");
 	if (!h->fragment)
 		return buf_str(out, "no syncer has begun this run yet\n");
 	rc = buf_fmt(out, "%s at global step %" PRIu64, phase_name(h->phase), h->step);
