@@ -173,7 +173,7 @@ still() {
 	until_true grep -qE '^dl-sync: global/f003/[0-9]+\.frag: is there again, as it was published' sync.log
 	have=$(tape_count ' publish .*fragment=f003 ')
 	until_true tape_has $((have + 2)) ' publish .*fragment=f003 '
-	[ "$(grep -c 'f003/.*not there' sync.log)" -eq 1 ] || complain "$(grep f003/ sync.log)"
+	[ "$(grep -c 'f003 stands still' sync.log)" -eq 1 ] || complain "$(grep f003/ sync.log)"
 	stopped sync a
 	expect_sound run
 }
