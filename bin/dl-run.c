@@ -475,7 +475,8 @@ static int report(const struct work *w)
 	struct buf text = BUF_INIT;
 	int rc;
 
-	rundir_ckpt(ckpt, w->view->head.step);
+	if (access(rundir_ckpt(ckpt, w->view->head.step), F_OK) < 0)
+		return err_set(ERR_IO, "%s/%s: not there: dl-sync -r %s makes it again", o.run, ckpt, o.run);
 	tool_add(&v, "dl-eval");
 	tool_add_pair(&v, "-d", dataset_valid(valid, (unsigned)o.learners));
 	tool_add_pair(&v, "-B", *w->batch ? w->batch : NULL);

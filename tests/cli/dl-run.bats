@@ -96,6 +96,12 @@ tokens         [0-9]+$'
 step (1[6-9]|2[0-9]) of 16 '
 	run -0 --separate-stderr dl-show --why run
 	expect_stdout_like '^done at global step (1[6-9]|2[0-9]) of 16, '
+	rm "$ckpt"
+	run -1 --separate-stderr in_time dl-run -m 2 run
+	expect_stderr_line "^dl-run: $ckpt: not there: dl-sync -r run makes it again$"
+	in_time dl-sync -q -r run
+	run -0 --separate-stderr in_time dl-run -m 2 run
+	expect_stdout "$first"
 }
 
 @test "with decay_tokens a run ends at those tokens" {
