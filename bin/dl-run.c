@@ -237,11 +237,12 @@ static int make_run(struct work *w)
 
 static int show_run(struct work *w)
 {
-	if (!w->fresh.made)
-		return 0;
-	if (wake_requested())
+	int rc;
+
+	if (w->fresh.made && wake_requested())
 		return err_set(ERR_IO, "interrupted");
-	return newdir_commit(&w->fresh) < 0 ? outrun(w->fresh.path, ERR_IO) : 0;
+	rc = w->fresh.made ? newdir_commit(&w->fresh) : 0;
+	return rc < 0 ? outrun(w->fresh.path, rc) : 0;
 }
 
 /* ---- children ---- */

@@ -401,7 +401,6 @@ static int heal(struct inject *j)
 	return rc < 0 ? rc : carry(j);
 }
 
-/* "Not yet" (4) is what a learner says that has lost its syncer: it may find it again. */
 /* Can it still come to its end? */
 static bool in_vain(struct inject *j)
 {
@@ -618,8 +617,9 @@ static void release(struct inject *j)
 /* After an error children are given the time to save. */
 static void dismiss(struct inject *j)
 {
-	if (crew_running(&j->crew) && heal(j) == 0)
-		crew_dismiss(&j->crew, &j->watch);
+	if (crew_running(&j->crew) && heal(j) < 0)
+		say_note(j->c->say, "%s", err_text()); /* no reason to give them less time */
+	crew_dismiss(&j->crew, &j->watch);
 }
 
 static int allocate(struct inject *j)

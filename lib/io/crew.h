@@ -74,7 +74,8 @@ void crew_kill(struct crew *c);
 /* crew_ask, and time to save and leave: CREW_PATIENCE. Some may run still. */
 #define CREW_PATIENCE 30.0 /* seconds */
 void crew_dismiss(struct crew *c, struct proc_watch *w);
-/* Beyond help, or dead so often in a row that it will not get better. Status 4, not yet, is no reason. */
+/* Beyond help, or dead so often in a row that it will not get better. Status 4 is no reason: "not yet" is
+ * what a learner says that has lost its syncer, and it may find it again. */
 bool crew_hopeless(const struct crew_member *m);
 
 #endif
