@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "io/fd.h"
@@ -319,4 +320,13 @@ int place_list_dirs(char ***names, size_t *n, const char *path, size_t limit, bo
 	bool (*keep)(void *ctx, const char *name), void *ctx)
 {
 	return list(names, n, path, limit, more, keep, ctx, true);
+}
+
+uint64_t place_room(void)
+{
+	struct statvfs fs;
+
+	if (statvfs(".", &fs) < 0 || fs.f_blocks == 0) /* those without blocks have no end of them */
+		return UINT64_MAX;
+	return (uint64_t)(geteuid() == 0 ? fs.f_bfree : fs.f_bavail) * fs.f_frsize;
 }

@@ -43,5 +43,8 @@ int place_list_if(char ***names, size_t *n, const char *path, size_t limit, bool
 int place_list_dirs(char ***names, size_t *n, const char *path, size_t limit, bool *more,
 	bool (*keep)(void *ctx, const char *name), void *ctx) ERR_MUST;
 void place_list_free(char **names, size_t n);
+/* Bytes that whoever runs this may still write to the file system of the current directory; UINT64_MAX when
+ * it does not tell. */
+uint64_t place_room(void);
 
 #endif

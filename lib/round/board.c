@@ -272,6 +272,16 @@ static int put_trouble(struct buf *out, const struct view *v, int columns)
 	return buf_str(out, "\n") < 0 ? ERR_NOMEM : put_wrapped(out, text, (size_t)columns);
 }
 
+static int put_room(struct buf *out, const struct view *v, int columns)
+{
+	char text[80];
+
+	if (!view_full(v) || view_over(v))
+		return 0;
+	snprintf(text, sizeof text, "disk full: %.3g MiB left, the run waits for room", (double)v->room / (1 << 20));
+	return buf_str(out, "\n") < 0 ? ERR_NOMEM : put_wrapped(out, text, (size_t)columns);
+}
+
 int board_text(struct buf *out, const struct view *v, const struct board_conf *c)
 {
 	int columns = c->columns < 40 ? 40 : c->columns, rows = c->rows && c->rows < 10 ? 10 : c->rows;
@@ -292,6 +302,8 @@ int board_text(struct buf *out, const struct view *v, const struct board_conf *c
 		rc = put_fragments(&text, v, columns, rows == 0 ? 1000 : 2);
 	if (rc == 0)
 		rc = put_loss(&text, v, columns < 80 ? columns : 80);
+	if (rc == 0)
+		rc = put_room(&text, v, columns);
 	if (rc == 0)
 		rc = put_trouble(&text, v, columns);
 	if (rc == 0)

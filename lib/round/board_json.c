@@ -62,7 +62,8 @@ static int put_run(struct buf *out, const struct view *v, const struct board_con
 		{ "xi_sync", known(h->times.sync) }, { "slack", h->times.step > 0 ? h->times.slack : NAN },
 		{ "window", h->times.step > 0 ? h->times.window : NAN },
 		{ "syncer_silent", v->syncer_silent }, { "tape_lines", (double)v->tape_lines },
-		{ "disk", (double)c->disk }, { "unreadable", (double)v->trouble },
+		{ "disk", (double)c->disk },
+		{ "room", v->room == UINT64_MAX ? NAN : (double)v->room }, { "unreadable", (double)v->trouble },
 		{ NULL, 0 } };
 	int rc = buf_str(out, "{\"directory\":");
 

@@ -282,12 +282,23 @@ static int put_remedy(struct buf *out, const struct view *v, const char *run, bo
 	return rc;
 }
 
+static int put_room(struct buf *out, const struct view *v)
+{
+	if (!view_full(v))
+		return 0;
+	return buf_fmt(out, "the file system of the run has %.3g MiB left, too little for another version of a "
+		"fragment: its programs wait for room\n", (double)v->room / (1 << 20));
+}
+
 int explain_run(struct buf *out, const struct view *v, const char *run)
 {
 	bool any_few = view_alive(v) > 0 && too_few(v);
 	int rc = put_state(out, v);
 
 	if (rc < 0 || view_over(v))
+		return rc;
+	rc = put_room(out, v);
+	if (rc < 0)
 		return rc;
 	if (v->calls == 0 && !v->headless) /* it had them */
 		rc = put_no_calls(out, v);

@@ -410,6 +410,7 @@ int view_read(struct view *v)
 	int rc;
 
 	m->now = clock_now(&m->clock);
+	v->room = place_room();
 	v->trouble = 0;
 	v->trouble_why[0] = '\0';
 	rc = read_manifest(v);
@@ -501,6 +502,15 @@ int view_look(struct view *v, double seconds)
 	while ((rc = view_read(v)) == 0 && !settled(v) && clock_now(clock) - begin < seconds)
 		nanosleep(&pause, NULL);
 	return rc;
+}
+
+bool view_full(const struct view *v)
+{
+	uint64_t largest = 0;
+
+	for (unsigned i = 0; i < v->fragments.n; i++)
+		largest = v->fragments.v[i].elems > largest ? v->fragments.v[i].elems : largest;
+	return v->room / sizeof(float) < largest;
 }
 
 const char *view_phase_name(const struct view *v)

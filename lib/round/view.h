@@ -87,6 +87,7 @@ struct view {
 	double tokens_per_s;    /* of all that are alive */
 	double trained;         /* tokens, by the head or by beats and answers, whichever is ahead */
 	double goodput;         /* merged tokens over trained ones, at most 1; negative: unknown */
+	uint64_t room;          /* bytes that the file system of the run still takes, from us */
 	uint64_t trouble;       /* files that could not be read, this time */
 	char trouble_why[256];  /* the first of them */
 	struct view_memory *memory; /* what it keeps from one reading to the next */
@@ -101,6 +102,7 @@ int view_read(struct view *v) ERR_MUST;
  * about a run that nobody has watched. */
 int view_look(struct view *v, double seconds) ERR_MUST;
 bool view_over(const struct view *v); /* the run is done */
+bool view_full(const struct view *v); /* no room for another version of the largest fragment */
 /* "running", "closing", "done", "not begun", "no head" (headless), or "unreadable": there is a head, and none that
  * counts was read. */
 const char *view_phase_name(const struct view *v);

@@ -191,6 +191,22 @@ stray() {
 	expect_status 0
 }
 
+@test "a full disk is told to those who look" {
+	need_small_disk
+	small_run run --target-steps 60
+	cat >within.sh <<-'END'
+		cp -r "$1/run" .
+		dl-show --why run | grep -q 'has .* left' && exit 3
+		dl-top --json run | grep -q '"room":[0-9.e+]*[1-9]' || exit 4
+		cat /dev/zero >filler 2>/dev/null
+		dl-show --why run && dl-top -1 run && dl-top --json run
+	END
+	run -0 --separate-stderr small_disk 24m sh "$PWD/within.sh" "$PWD"
+	expect_stdout_like 'the file system of the run has 0 MiB left, too little for another version of a fragment'
+	expect_stdout_like 'disk full: 0 MiB left, the run waits for room'
+	expect_stdout_like '"room":0,'
+}
+
 @test "versions that can't be written: the syncer says so, waits, and goes on when they can" {
 	need_plain_build
 	small_run run
