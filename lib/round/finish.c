@@ -66,11 +66,11 @@ int finish_checkpoint(struct syncer *s)
 	int rc;
 
 	if (s->head.phase != PHASE_RUNNING || every == 0 || s->head.step / every <= s->ckpt / every ||
-		syncer_now(s) < s->ckpt_trouble.retry)
+		syncer_now(s) < s->ckpt_trouble.delay.retry)
 		return 0; /* the one at the end comes when all fragments were merged once more */
 	if ((rc = write_checkpoint(s)) < 0)
 		return put_off(s, rc);
-	s->ckpt_trouble.pause = 0;
+	s->ckpt_trouble.delay.pause = 0;
 	return 0;
 }
 

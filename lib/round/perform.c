@@ -10,10 +10,6 @@
 #include "round/rundir.h"
 #include "round/syncing.h"
 
-#define RETRY 0.2 /* seconds after a failure, doubled up to */
-#define RETRY_MOST 5.0
-#define TELL_AGAIN 30.0 /* what is in the way of a round is told again */
-
 /* ---- calls ---- */
 
 /* "all", or names with commas. */
@@ -261,7 +257,7 @@ static int mended(struct syncer *s, struct call *c, int rc)
 	err_save(&note, rc);
 	if ((done = mend_fragment(s, c->fragment)) == 0)
 		return err_restore(&note);
-	c->pause = c->retry = 0;
+	c->delay.pause = c->delay.retry = 0;
 	return done < 0 ? done : 0;
 }
 
@@ -273,12 +269,11 @@ static int put_off(struct syncer *s, struct call *c, int rc)
 	if (tape_lost(s->tape) || (rc = mended(s, c, rc)) == 0 || rc == ERR_BUSY || rc == ERR_NOMEM ||
 		s->hopeless)
 		return rc;
-	if (!s->loss[c->fragment].told && (c->pause <= 0 || now - c->told >= TELL_AGAIN)) {
+	if (!s->loss[c->fragment].told && (c->delay.pause <= 0 || now - c->delay.told >= TELL_AGAIN)) {
 		say_warn(s->c.say, "%s: round %" PRIu64 " waits, and is tried again", err_text(), c->round);
-		c->told = now;
+		c->delay.told = now;
 	}
-	c->pause = c->pause > 0 ? fmin(2 * c->pause, RETRY_MOST) : RETRY;
-	c->retry = now + c->pause;
+	syncer_put_off(s, &c->delay);
 	if (s->c.once)
 		syncer_undone(s, rc);
 	return 0;
@@ -351,7 +346,7 @@ static int merge_new(struct syncer *s, struct call *c)
 
 static int merge_one(struct syncer *s, struct call *c)
 {
-	if (!c->open || syncer_now(s) < c->retry)
+	if (!c->open || syncer_now(s) < c->delay.retry)
 		return 0;
 	if (c->commit.decided)
 		return merge_decided(s, c);

@@ -24,7 +24,6 @@
 #define RETRY_MOST 5.0
 #define PASSES 60        /* of --once, that the last rounds wait for an answer */
 #define SEE_OFF 5.0      /* seconds that learners are given to leave when the run is done */
-#define TELL_AGAIN 30.0  /* the same trouble is told again */
 
 double syncer_now(const struct syncer *s)
 {
@@ -150,7 +149,7 @@ static int decide(struct syncer *s, double *until)
 			rc = perform_abandon(s, c, "no quorum can come any more");
 		else {
 			c->held = true;
-			c->pause = c->retry = 0;
+			c->delay.pause = c->delay.retry = 0;
 			if ((rc = perform_merge(s)) == 0 && (rc = finish_begin(s)) == 0)
 				rc = finish_checkpoint(s);
 		}
@@ -175,17 +174,22 @@ static int turn(struct syncer *s, double *until)
 	return decide(s, until);
 }
 
+void syncer_put_off(const struct syncer *s, struct delay *d)
+{
+	d->pause = d->pause > 0 ? fmin(2 * d->pause, RETRY_MOST) : RETRY;
+	d->retry = syncer_now(s) + d->pause;
+}
+
 void syncer_bear(struct syncer *s, struct trouble *t, int rc, const char *what)
 {
 	double now = syncer_now(s);
 
-	if (strcmp(t->note.text, err_text()) != 0 || now - t->told >= TELL_AGAIN) {
+	if (strcmp(t->note.text, err_text()) != 0 || now - t->delay.told >= TELL_AGAIN) {
 		err_save(&t->note, rc);
-		t->told = now;
+		t->delay.told = now;
 		say_warn(s->c.say, "%s: %strying again", err_text(), what);
 	}
-	t->pause = t->pause > 0 ? fmin(2 * t->pause, RETRY_MOST) : RETRY;
-	t->retry = now + t->pause;
+	syncer_put_off(s, &t->delay);
 }
 
 /* No matter of waiting: cron is to hear of it. */
@@ -343,9 +347,9 @@ static int one_turn(struct syncer *s, double *until)
 {
 	int rc = 0;
 
-	*until = s->trouble.retry;
-	if (syncer_now(s) >= s->trouble.retry && (rc = turn(s, until)) == 0)
-		s->trouble.pause = 0;
+	*until = s->trouble.delay.retry;
+	if (syncer_now(s) >= s->trouble.delay.retry && (rc = turn(s, until)) == 0)
+		s->trouble.delay.pause = 0;
 	if (rc < 0)
 		rc = bear(s, rc);
 	if (rc == 0 && (s->dirty || syncer_now(s) >= s->head_due) && (rc = syncer_publish(s, true)) < 0) {

@@ -15,6 +15,14 @@
 #include "round/syncer.h"
 #include "round/tape.h"
 
+#define TELL_AGAIN 30.0 /* seconds: the same trouble is told again */
+
+/* What was put off, to be tried again. */
+struct delay {
+	double retry, pause; /* nothing is tried before; how long it was put off */
+	double told;         /* when it was told last what is in the way */
+};
+
 /* A learner's answer to one round. */
 enum slot_state { SLOT_EMPTY, SLOT_ANSWERED, SLOT_REFUSED };
 struct slot {
@@ -39,8 +47,7 @@ struct call {
 	bool verified;      /* what it asks about was looked at, as nobody answered */
 	bool open, held;    /* held: decided to be merged, and something was in the way */
 	struct commit commit; /* decided: the tape has it */
-	double retry, pause; /* when to try again, after how long */
-	double told;         /* when it was told last what is in the way */
+	struct delay delay; /* as something is in the way of its merge */
 	struct slot *slot;  /* (slots), by number of learner */
 	size_t slots;
 };
@@ -54,9 +61,8 @@ struct loss {
 
 /* What can't be done just now, and is tried again. */
 struct trouble {
-	struct err_note note; /* told last, */
-	double told;          /* and when */
-	double retry, pause;  /* nothing is tried before; how long it was put off */
+	struct err_note note; /* told last */
+	struct delay delay;
 };
 
 struct syncer {
@@ -97,8 +103,10 @@ const char *syncer_run_id(const struct syncer *s);
 uint64_t syncer_tokens(const struct syncer *s); /* merged: the mean over fragments by size */
 /* The head as things are now. fast: see place_put. */
 int syncer_publish(struct syncer *s, bool fast) ERR_MUST;
-/* Trouble that may pass is told once in a while, as `what` it means, and sets a later time to try again. */
+/* Trouble that may pass is told once in a while, as `what` it means, and put off. */
 void syncer_bear(struct syncer *s, struct trouble *t, int rc, const char *what);
+/* Sets the time to try again, each time later. */
+void syncer_put_off(const struct syncer *s, struct delay *d);
 /* A pass (once) goes on with what else is due, and leaves with the first thing that it could not do. */
 void syncer_undone(struct syncer *s, int rc);
 /* While something takes long: others see that it lives. ctx: the syncer. */
