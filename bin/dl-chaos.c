@@ -5,7 +5,6 @@
  * lib/chaos/NAME_job. A new one needs a line in `commands` and one in `synopsis` besides.
  */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -75,10 +74,8 @@ static int run_inject(char **words, int n)
 	if (text.data)
 		fputs(text.data, stdout);
 	buf_release(&text);
-	if (rc == 0 && asked && fd_close_output() == 0) { /* who started us shall know why we left */
-		signal(asked, SIG_DFL);
-		raise(asked);
-	}
+	if (rc == 0 && asked && fd_close_output() == 0)
+		wake_die_by(asked);
 	return rc;
 }
 

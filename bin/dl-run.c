@@ -691,9 +691,7 @@ int main(int argc, char **argv)
 	if (rc == 0 && w.signal)
 		tell_stop();
 	release(&w);
-	if (rc == 0 && w.signal) { /* all is saved; who started us shall know why we left */
-		signal(w.signal, SIG_DFL);
-		raise(w.signal);
-	}
+	if (rc == 0)
+		wake_die_by(w.signal); /* all is saved */
 	return rc < 0 ? wake_leave(say_error(&say, rc)) : 0;
 }

@@ -9,6 +9,14 @@
 static volatile sig_atomic_t requested;
 static struct timespec asked; /* written before `requested` is set, by handlers that block each other */
 
+void wake_die_by(int signal_number)
+{
+	if (signal_number) {
+		signal(signal_number, SIG_DFL);
+		raise(signal_number);
+	}
+}
+
 /* timeout(1), service managers and forwarding shells send the same signal to the process and to its
  * group: what comes at once is one request. Later ones kill whoever does not poll. */
 static void request(int signal_number)
@@ -17,8 +25,7 @@ static void request(int signal_number)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	if (requested && now.tv_sec - asked.tv_sec > ONE_REQUEST) {
-		signal(signal_number, SIG_DFL);
-		raise(signal_number); /* when it is no longer blocked, on return */
+		wake_die_by(signal_number); /* when it is no longer blocked, on return */
 	} else if (!requested) {
 		asked = now;
 		requested = signal_number;
@@ -52,9 +59,6 @@ int wake_requested(void)
 
 int wake_leave(int status)
 {
-	if (requested) {
-		signal(requested, SIG_DFL);
-		raise(requested);
-	}
+	wake_die_by(requested);
 	return status;
 }

@@ -13,7 +13,9 @@
 
 int wake_catch(void) ERR_MUST;
 int wake_requested(void); /* the signal's number, or 0 */
-/* The status back; but when a signal asked to stop, whoever waits for this process shall see that it died by it. */
+/* Dies by this signal: who started the process shall know why it left. 0: comes back. */
+void wake_die_by(int signal_number);
+/* The status back; but when a signal asked to stop, the process dies by it. */
 int wake_leave(int status);
 
 #endif
