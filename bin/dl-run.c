@@ -126,7 +126,6 @@ struct work {
 	char *root;                  /* the run directory from anywhere, when commands are printed; else NULL */
 	char *corpus, *key_path, *trust_path; /* as seen from anywhere; NULL: not given */
 	struct conf conf;            /* the whole configuration that was asked for; empty when none was */
-	char threads[32], batch[32], context[32]; /* as words; empty: not given */
 	struct crew crew;
 	struct post *post;           /* of all of the crew, the last first */
 	struct proc_watch watch;
@@ -280,6 +279,7 @@ static int hire_syncer(struct work *w)
 
 static int hire_learner(struct work *w, unsigned k)
 {
+	const uint64_t cpus = (uint64_t)pool_cpus(), share = cpus > o.learners ? cpus / o.learners : 1;
 	struct post *p = new_post(w, "dl-learn");
 
 	if (!p)
@@ -291,9 +291,9 @@ static int hire_learner(struct work *w, unsigned k)
 		return err_nomem();
 	tool_add_pair(&p->words, "-i", p->name);
 	tool_add_pair(&p->words, "-d", p->shard);
-	tool_add_pair(&p->words, "-j", w->threads);
-	tool_add_pair(&p->words, "-B", *w->batch ? w->batch : NULL);
-	tool_add_pair(&p->words, "-T", *w->context ? w->context : NULL);
+	tool_add_count(&p->words, "-j", o.threads ? o.threads : share);
+	tool_add_count(&p->words, "-B", o.batch);
+	tool_add_count(&p->words, "-T", o.context);
 	tool_add_pair(&p->words, "-k", w->key_path);
 	tool_add_pair(&p->words, "--trust", w->trust_path);
 	return crew_add(&w->crew, p->name, w->learn, p->words.v, p->log);
@@ -302,10 +302,8 @@ static int hire_learner(struct work *w, unsigned k)
 /* Member 0 is the syncer. */
 static int hire(struct work *w)
 {
-	int cpus = pool_cpus(), rc;
+	int rc;
 
-	snprintf(w->threads, sizeof w->threads, "%" PRIu64, o.threads ? o.threads
-		: (uint64_t)cpus > o.learners ? (uint64_t)cpus / o.learners : 1);
 	crew_init(&w->crew, clock_monotonic(), &say);
 	rc = hire_syncer(w);
 	for (unsigned k = 0; rc == 0 && k < o.learners; k++)
@@ -480,8 +478,8 @@ static int report(const struct work *w)
 		return err_set(ERR_IO, "%s/%s: not there: dl-sync -r %s makes it again", o.run, ckpt, o.run);
 	tool_add(&v, "dl-eval");
 	tool_add_pair(&v, "-d", dataset_valid(valid, (unsigned)o.learners));
-	tool_add_pair(&v, "-B", *w->batch ? w->batch : NULL);
-	tool_add_pair(&v, "-T", *w->context ? w->context : NULL);
+	tool_add_count(&v, "-B", o.batch);
+	tool_add_count(&v, "-T", o.context);
 	tool_add_pair(&v, "-k", w->key_path);
 	tool_add_pair(&v, "--trust", w->trust_path);
 	tool_add(&v, ckpt);
@@ -571,19 +569,12 @@ static int enter(struct work *w)
 	return rc;
 }
 
-/* What learners and the evaluation at the end are told besides. */
-static int write_sizes(struct work *w)
+static int check_context(const struct work *w)
 {
 	const uint32_t most = w->view->manifest.model.context;
 
-	if (o.context > most)
-		return err_set(ERR_USAGE, "option --context: %" PRIu64 " is more than the model's %" PRIu32, o.context,
-			most);
-	if (o.batch)
-		snprintf(w->batch, sizeof w->batch, "%" PRIu64, o.batch);
-	if (o.context)
-		snprintf(w->context, sizeof w->context, "%" PRIu64, o.context);
-	return 0;
+	return o.context <= most ? 0 : err_set(ERR_USAGE, "option --context: %" PRIu64 " is more than the model's %"
+		PRIu32, o.context, most);
 }
 
 /* Not refused: learners of other machines may join. */
@@ -608,7 +599,7 @@ static int run(struct work *w)
 	if (rc == 0)
 		rc = enter(w);
 	if (rc == 0)
-		rc = write_sizes(w);
+		rc = check_context(w);
 	if (rc == 0)
 		rc = dataset_make(w->corpus, &w->view->manifest.model, (unsigned)o.learners, w->key_path, &w->trust);
 	if (rc == 0)

@@ -1,6 +1,8 @@
 #include "io/tool.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,6 +30,16 @@ void tool_add_pair(struct tool_command *c, const char *option, const char *value
 	if (value) {
 		tool_add(c, option);
 		tool_add(c, value);
+	}
+}
+
+void tool_add_count(struct tool_command *c, const char *option, uint64_t value)
+{
+	char *text = c->count[c->n / 2]; /* each takes two words */
+
+	if (value) {
+		snprintf(text, sizeof *c->count, "%" PRIu64, value);
+		tool_add_pair(c, option, text);
 	}
 }
 

@@ -5,6 +5,7 @@
 #define TOOL_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -12,14 +13,17 @@
 enum { TOOL_WORDS = 64 };
 
 /* The words of one, in the making: zero to begin with, and NULL follows the last. They stay the caller's. With
- * TOOL_WORDS of them or more it is none: NULL comes first, and tool_pipe says so. */
+ * TOOL_WORDS of them or more it is none: NULL comes first, and tool_pipe says so. Not to be copied: `v` points into
+ * `count`. */
 struct tool_command {
 	const char *v[TOOL_WORDS];
 	size_t n;
+	char count[TOOL_WORDS / 2][21];
 };
 void tool_add(struct tool_command *c, const char *word);
 /* Both or, where the value is NULL, none. */
 void tool_add_pair(struct tool_command *c, const char *option, const char *value);
+void tool_add_count(struct tool_command *c, const char *option, uint64_t value); /* 0: none */
 
 /*
  * Runs n >= 1 programs, words[i] ending in NULL and beginning with a name for proc_find, the output of

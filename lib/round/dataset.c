@@ -101,25 +101,20 @@ static int pack_text(const char *corpus, const char *key)
 	return rc;
 }
 
-/* What a pipe from dl-data -d to another dl-data needs to keep ids ids. */
-struct ids {
-	char vocab[32], bytes[32], vocabulary[VOCAB_DIGEST];
-};
 static bool is_bytes(const struct shard_info *info)
 {
 	return info->vocab <= BYTES && !info->vocabulary[0];
 }
-static void add_ids(struct tool_command *w, struct ids *ids, const struct shard_info *info)
+
+/* What a pipe from dl-data -d to another dl-data needs to keep ids ids. */
+static void add_ids(struct tool_command *w, const struct shard_info *info)
 {
 	if (is_bytes(info))
 		return;
-	snprintf(ids->vocab, sizeof ids->vocab, "%" PRIu32, info->vocab);
-	snprintf(ids->bytes, sizeof ids->bytes, "%" PRIu64, info->bytes);
 	tool_add(w, "--ids");
-	tool_add_pair(w, "--vocab", ids->vocab);
-	memcpy(ids->vocabulary, info->vocabulary, sizeof ids->vocabulary);
-	tool_add_pair(w, "--tokenizer", ids->vocabulary[0] ? ids->vocabulary : NULL);
-	tool_add_pair(w, "--bytes", info->bytes ? ids->bytes : NULL);
+	tool_add_count(w, "--vocab", info->vocab);
+	tool_add_pair(w, "--tokenizer", info->vocabulary[0] ? info->vocabulary : NULL);
+	tool_add_count(w, "--bytes", info->bytes);
 }
 
 static int shard_facts(struct shard_info *info, const char *path, const struct trust *trust)
@@ -139,7 +134,6 @@ static int pack_shard(const char *corpus, const char *key, const struct trust *t
 	struct tool_command unpack, data;
 	const char *const *all[] = { unpack.v, data.v };
 	struct shard_info info;
-	struct ids ids;
 	int rc = shard_facts(&info, corpus, trust);
 
 	if (rc < 0)
@@ -147,7 +141,7 @@ static int pack_shard(const char *corpus, const char *key, const struct trust *t
 	begin(&unpack, key);
 	tool_add_pair(&unpack, "-d", corpus);
 	begin(&data, key);
-	add_ids(&data, &ids, &info);
+	add_ids(&data, &info);
 	tool_add_pair(&data, "-o", STEM);
 	return tool_pipe(all, 2, -1, -1);
 }
@@ -288,25 +282,22 @@ static uint64_t block_of(uint64_t tokens)
 
 static int split(unsigned learners, const char *key, const struct trust *trust)
 {
-	char parts[32], block[32], stem[DATASET_PATH];
+	char stem[DATASET_PATH];
 	struct tool_command unpack, data;
 	const char *const *all[] = { unpack.v, data.v };
 	struct shard_info info;
-	struct ids ids;
 	int rc = shard_facts(&info, WHOLE, trust);
 
 	if (rc < 0)
 		return rc;
-	snprintf(parts, sizeof parts, "%u", learners);
 	snprintf(stem, sizeof stem, DIRECTORY "/%u", learners);
-	snprintf(block, sizeof block, "%" PRIu64, block_of(info.tokens));
 	begin(&unpack, key);
 	tool_add_pair(&unpack, "-d", WHOLE);
 	begin(&data, key);
-	add_ids(&data, &ids, &info);
-	tool_add_pair(&data, "--split", parts);
+	add_ids(&data, &info);
+	tool_add_count(&data, "--split", learners);
 	tool_add_pair(&data, "--holdout", HOLDOUT);
-	tool_add_pair(&data, "--block", block);
+	tool_add_count(&data, "--block", block_of(info.tokens));
 	tool_add_pair(&data, "-o", stem);
 	return tool_pipe(all, 2, -1, -1);
 }

@@ -70,6 +70,20 @@ static void the_one_to_blame_is_named(void)
 	CHECK_SAYS("no-such-program-at-all: not found");
 }
 
+static void counts_are_words(void)
+{
+	struct tool_command c = { .n = 0 };
+	struct buf text = BUF_INIT;
+
+	tool_add(&c, "echo");
+	tool_add_count(&c, "-a", 7);
+	tool_add_count(&c, "-b", 0);
+	tool_add_count(&c, "-c", UINT64_MAX);
+	CHECK(tool_read(&text, c.v, 100) == 0);
+	CHECK_STR(text.data, "-a 7 -c 18446744073709551615\n");
+	buf_release(&text);
+}
+
 /* A command that lost a word would be another one. */
 static void too_many_words_are_no_command(void)
 {
@@ -92,6 +106,7 @@ int main(void)
 	a_pipeline_passes_it_on();
 	failures_keep_their_words_and_their_code();
 	the_one_to_blame_is_named();
+	counts_are_words();
 	too_many_words_are_no_command();
 	return unit_done("tool");
 }
