@@ -16,7 +16,6 @@ static char home[] = "/tmp/unit-like.XXXXXX";
 
 struct scribe {
 	struct tape *tape;
-	struct manifest *m;
 	unsigned incarnation[LEARNERS];
 	double trained[LEARNERS];
 	uint64_t epoch;
@@ -156,21 +155,23 @@ static void write_tape(struct scribe *s, const struct sim_conf *c, struct sim_re
 	close(fd);
 }
 
-static int fit(struct like *l, const struct manifest *m, uint64_t epochs)
-{
-	struct tape_reader *t;
-	int rc;
+/* ---- one test ---- */
 
-	CHECK(tape_read_open(&t, RUN, epochs) == 0);
-	rc = like_read(l, m, t);
-	tape_read_close(t);
-	return rc;
-}
+struct fit {
+	struct manifest m;
+	struct sim_conf c;
+	struct scribe s;
+	struct sim_result r; /* of c */
+	struct like l;       /* what the tape of that is like */
+};
 
-static void begin(struct manifest *m, struct sim_conf *c)
+static void begin(struct fit *f)
 {
-	manifest_defaults(m);
-	m->fragments = 6;
+	struct sim_conf *c = &f->c;
+
+	*f = (struct fit){ .s.tape = NULL };
+	manifest_defaults(&f->m);
+	f->m.fragments = 6;
 	sim_conf_defaults(c);
 	c->chips = c->learners = LEARNERS;
 	c->slice = 1;
@@ -185,13 +186,30 @@ static void begin(struct manifest *m, struct sim_conf *c)
 	CHECK(chdir(home) == 0);
 }
 
-static void end(struct like *l, uint64_t epochs)
+static int fit(struct fit *f)
+{
+	struct tape_reader *t;
+	int rc;
+
+	CHECK(tape_read_open(&t, RUN, f->s.epoch) == 0);
+	rc = like_read(&f->l, &f->m, t);
+	tape_read_close(t);
+	return rc;
+}
+
+static int simulate_and_fit(struct fit *f)
+{
+	write_tape(&f->s, &f->c, &f->r);
+	return fit(f);
+}
+
+static void end(struct fit *f)
 {
 	char path[32];
 
-	like_release(l);
-	for (; epochs; epochs--) {
-		snprintf(path, sizeof path, "syncer/tape.%u", (unsigned)epochs);
+	like_release(&f->l);
+	for (uint64_t epoch = f->s.epoch; epoch; epoch--) {
+		snprintf(path, sizeof path, "syncer/tape.%u", (unsigned)epoch);
 		CHECK(unlink(path) == 0);
 	}
 	CHECK(rmdir("syncer") == 0);
@@ -202,122 +220,98 @@ static void end(struct like *l, uint64_t epochs)
 static void speeds_failures_and_rounds_come_back(void)
 {
 	static const double speed[] = { 1, 0.8, 1, 0.5 };
-	struct manifest m = { .fragments = 0 };
-	struct scribe s = { .m = &m };
-	struct sim_result r;
-	struct sim_conf c;
+	struct fit f;
 	struct buf text = BUF_INIT;
-	struct like l;
 
-	begin(&m, &c);
-	c.speed = speed;
-	c.speeds = LEARNERS;
-	c.mtbi = 200;
-	c.repair_low = 2;
-	c.repair_high = 6;
-	write_tape(&s, &c, &r);
-	CHECK(fit(&l, &m, s.epoch) == 0);
-	CHECK(l.learners == LEARNERS && l.conf.learners == LEARNERS && l.conf.chips == LEARNERS && !l.conf.joins);
-	CHECK_NEAR(l.conf.step, 0.5, 0.02);
+	begin(&f);
+	f.c.speed = speed;
+	f.c.speeds = LEARNERS;
+	f.c.mtbi = 200;
+	f.c.repair_low = 2;
+	f.c.repair_high = 6;
+	CHECK(simulate_and_fit(&f) == 0);
+	CHECK(f.l.learners == LEARNERS && f.l.conf.learners == LEARNERS && f.l.conf.chips == LEARNERS && !f.l.conf.joins);
+	CHECK_NEAR(f.l.conf.step, 0.5, 0.02);
 	for (unsigned i = 0; i < LEARNERS; i++)
-		CHECK_NEAR(l.speed[i], speed[i], 0.03);
-	CHECK_NEAR(l.measured.failures, r.failures, 0.02);
-	CHECK(l.conf.mtbi > 150 && l.conf.mtbi < 270); /* of 80 failures: 11 % is one standard error */
-	CHECK_NEAR((l.conf.repair_low + l.conf.repair_high) / 2, 4, 0.25);
-	CHECK_NEAR(l.measured.merges, r.merges, 0);
-	CHECK_NEAR(l.measured.answers, r.answers, 1e-9);
-	CHECK_NEAR(l.measured.merged, r.merged, 0.001);
-	CHECK_NEAR(l.measured.goodput, r.goodput, 0.02);
-	CHECK_NEAR(l.measured.uptime, r.uptime, 0.01);
-	CHECK_NEAR(l.conf.merge, 0.25, 1e-6);
-	CHECK(l.conf.tokens == 100 * LEARNERS && l.conf.interval == m.interval && l.conf.quorum == 1);
-	CHECK(like_text(&l, &text) == 0 && strstr(text.data, "learner-3"));
-	CHECK(like_without(&l, "learner-3") == 0);
-	CHECK(l.conf.learners == 3 && l.conf.chips == 3 && l.conf.tokens == 300 && l.conf.speeds == 3);
-	CHECK(like_without(&l, "learner-3") == ERR_USAGE);
-	CHECK(like_without(&l, "learner-0,learner-1,learner-2") == ERR_USAGE);
+		CHECK_NEAR(f.l.speed[i], speed[i], 0.03);
+	CHECK_NEAR(f.l.measured.failures, f.r.failures, 0.02);
+	CHECK(f.l.conf.mtbi > 150 && f.l.conf.mtbi < 270); /* of 80 failures: 11 % is one standard error */
+	CHECK_NEAR((f.l.conf.repair_low + f.l.conf.repair_high) / 2, 4, 0.25);
+	CHECK_NEAR(f.l.measured.merges, f.r.merges, 0);
+	CHECK_NEAR(f.l.measured.answers, f.r.answers, 1e-9);
+	CHECK_NEAR(f.l.measured.merged, f.r.merged, 0.001);
+	CHECK_NEAR(f.l.measured.goodput, f.r.goodput, 0.02);
+	CHECK_NEAR(f.l.measured.uptime, f.r.uptime, 0.01);
+	CHECK_NEAR(f.l.conf.merge, 0.25, 1e-6);
+	CHECK(f.l.conf.tokens == 100 * LEARNERS && f.l.conf.interval == f.m.interval && f.l.conf.quorum == 1);
+	CHECK(like_text(&f.l, &text) == 0 && strstr(text.data, "learner-3"));
+	CHECK(like_without(&f.l, "learner-3") == 0);
+	CHECK(f.l.conf.learners == 3 && f.l.conf.chips == 3 && f.l.conf.tokens == 300 && f.l.conf.speeds == 3);
+	CHECK(like_without(&f.l, "learner-3") == ERR_USAGE);
+	CHECK(like_without(&f.l, "learner-0,learner-1,learner-2") == ERR_USAGE);
 	buf_release(&text);
-	end(&l, s.epoch);
+	end(&f);
 }
 
 /* Two of them do twice the steps: three quarters of theirs are in the middle, and not two thirds. */
 static void the_median_of_an_even_number_is_of_steps(void)
 {
 	static const double speed[] = { 1, 1, 0.5, 0.5 };
-	struct manifest m = { .fragments = 0 };
-	struct scribe s = { .m = &m };
-	struct sim_result r;
-	struct sim_conf c;
-	struct like l;
+	struct fit f;
 
-	begin(&m, &c);
-	c.speed = speed;
-	c.speeds = LEARNERS;
-	c.mtbi = HUGE_VAL;
-	write_tape(&s, &c, &r);
-	CHECK(fit(&l, &m, s.epoch) == 0);
-	CHECK_NEAR(l.measured.interval, r.interval, 0.02);
-	end(&l, s.epoch);
+	begin(&f);
+	f.c.speed = speed;
+	f.c.speeds = LEARNERS;
+	f.c.mtbi = HUGE_VAL;
+	CHECK(simulate_and_fit(&f) == 0);
+	CHECK_NEAR(f.l.measured.interval, f.r.interval, 0.02);
+	end(&f);
 }
 
 static void who_came_late_joins(void)
 {
-	struct manifest m = { .fragments = 0 };
-	struct scribe s = { .m = &m };
-	struct sim_result r;
-	struct sim_conf c;
-	struct like l;
+	struct fit f;
 
-	begin(&m, &c);
-	c.learners = 3;
-	c.chips = 3;
-	c.mtbi = HUGE_VAL;
-	CHECK(sim_conf_join(&c, "1@2000") == 0);
-	write_tape(&s, &c, &r);
-	CHECK(fit(&l, &m, s.epoch) == 0);
-	CHECK(l.conf.learners == 3 && l.conf.joins == 1 && l.conf.mtbi == HUGE_VAL);
-	CHECK_NEAR(l.conf.join[0].from, 2000, 0.001);
-	CHECK(l.measured.failures == 0);
-	CHECK_NEAR(l.measured.goodput, 1, 0.02);
-	end(&l, s.epoch);
+	begin(&f);
+	f.c.learners = 3;
+	f.c.chips = 3;
+	f.c.mtbi = HUGE_VAL;
+	CHECK(sim_conf_join(&f.c, "1@2000") == 0);
+	CHECK(simulate_and_fit(&f) == 0);
+	CHECK(f.l.conf.learners == 3 && f.l.conf.joins == 1 && f.l.conf.mtbi == HUGE_VAL);
+	CHECK_NEAR(f.l.conf.join[0].from, 2000, 0.001);
+	CHECK(f.l.measured.failures == 0);
+	CHECK_NEAR(f.l.measured.goodput, 1, 0.02);
+	end(&f);
 }
 
 static void a_stop_of_the_run_is_no_failure_of_its_learners(void)
 {
-	struct manifest m = { .fragments = 0 };
-	struct scribe s = { .m = &m, .stop = 2000 };
-	struct sim_result r;
-	struct sim_conf c;
-	struct like l;
+	struct fit f;
 
-	begin(&m, &c);
-	c.mtbi = HUGE_VAL;
-	write_tape(&s, &c, &r);
-	CHECK(s.epoch == 2 && fit(&l, &m, s.epoch) == 0);
-	CHECK(l.conf.learners == LEARNERS && !l.conf.joins);
-	CHECK(l.measured.failures == 0 && l.conf.mtbi == HUGE_VAL);
+	begin(&f);
+	f.s.stop = 2000;
+	f.c.mtbi = HUGE_VAL;
+	CHECK(simulate_and_fit(&f) == 0 && f.s.epoch == 2);
+	CHECK(f.l.conf.learners == LEARNERS && !f.l.conf.joins);
+	CHECK(f.l.measured.failures == 0 && f.l.conf.mtbi == HUGE_VAL);
 	for (unsigned i = 0; i < LEARNERS; i++)
-		CHECK(l.learner[i].failures == 0 && l.learner[i].away == 0);
-	CHECK_NEAR(l.conf.step, 0.5, 0.02);
-	CHECK_NEAR(l.measured.goodput, 1, 0.02);
-	CHECK_NEAR(l.measured.interval, r.interval, 0.02);
-	end(&l, s.epoch);
+		CHECK(f.l.learner[i].failures == 0 && f.l.learner[i].away == 0);
+	CHECK_NEAR(f.l.conf.step, 0.5, 0.02);
+	CHECK_NEAR(f.l.measured.goodput, 1, 0.02);
+	CHECK_NEAR(f.l.measured.interval, f.r.interval, 0.02);
+	end(&f);
 }
 
 static void a_tape_that_tells_too_little_is_refused(void)
 {
-	struct manifest m = { .fragments = 0 };
-	struct scribe s = { .m = &m };
-	struct sim_result r;
-	struct sim_conf c;
-	struct like l;
+	struct fit f;
 
-	begin(&m, &c);
-	c.length = 0.4; /* no step is done */
-	write_tape(&s, &c, &r);
-	CHECK(fit(&l, &m, s.epoch) == ERR_DATA);
+	begin(&f);
+	f.c.length = 0.4; /* no step is done */
+	CHECK(simulate_and_fit(&f) == ERR_DATA);
 	CHECK_SAYS("nothing to fit");
-	end(&l, s.epoch);
+	end(&f);
 }
 
 static void put_answer(struct scribe *s, double at, unsigned learner, unsigned fragment, uint64_t steps)
@@ -331,27 +325,24 @@ static void put_answer(struct scribe *s, double at, unsigned learner, unsigned f
 /* Its learners reached the target before anybody called. */
 static void a_run_that_was_over_before_its_first_call_is_refused_with_the_remedy(void)
 {
-	struct manifest m = { .fragments = 0 };
-	struct scribe s = { .m = &m };
-	struct sim_conf c;
-	struct like l;
+	struct fit f;
 	digest start;
 
-	begin(&m, &c);
+	begin(&f);
 	tape_start(&start, RUN);
-	begin_epoch(&s, &start, 0);
-	write_line(&s, &(struct trace_event){ .kind = TRACE_JOIN, .at = 1.5 });
-	tape_begin(s.tape, 1.5, "finish");
-	CHECK(tape_end(s.tape, false) == 0);
-	for (unsigned f = 0; f < 2; f++) {
-		write_line(&s, &(struct trace_event){ .kind = TRACE_CALL, .at = 1.5, .round = f + 1, .fragment = f });
-		put_answer(&s, 1.75, 0, f, 30);
+	begin_epoch(&f.s, &start, 0);
+	write_line(&f.s, &(struct trace_event){ .kind = TRACE_JOIN, .at = 1.5 });
+	tape_begin(f.s.tape, 1.5, "finish");
+	CHECK(tape_end(f.s.tape, false) == 0);
+	for (unsigned p = 0; p < 2; p++) {
+		write_line(&f.s, &(struct trace_event){ .kind = TRACE_CALL, .at = 1.5, .round = p + 1, .fragment = p });
+		put_answer(&f.s, 1.75, 0, p, 30);
 	}
-	tape_close(s.tape);
-	CHECK(fit(&l, &m, s.epoch) == ERR_DATA);
+	tape_close(f.s.tape);
+	CHECK(fit(&f) == ERR_DATA);
 	CHECK_SAYS("no learner has answered before the run came to its end: there is nothing to fit; take a run with "
 		"more steps");
-	end(&l, s.epoch);
+	end(&f);
 }
 
 int main(void)
