@@ -6,6 +6,7 @@
 #include "form/chain.h"
 #include "form/frame.h"
 #include "io/fd.h"
+#include "io/place.h"
 
 #define FRAMES 16 /* of a card, at most: 4 MiB of text are five and the final one */
 
@@ -104,5 +105,17 @@ int card_parse(struct header *h, struct sig_public *signer, const char *bytes, s
 	if (rc == 0)
 		rc = parse(h, signer, fd, name, trust);
 	close(fd);
+	return rc;
+}
+
+int card_read(struct header *h, struct sig_public *signer, const char *path, const struct trust *trust)
+{
+	struct buf bytes = BUF_INIT;
+	struct sig_public who;
+	int rc = place_read(path, CARD_BYTES, &bytes);
+
+	if (rc > 0 && (rc = card_parse(h, signer ? signer : &who, bytes.data, bytes.len, path, trust)) == 0)
+		rc = 1;
+	buf_release(&bytes);
 	return rc;
 }

@@ -24,5 +24,7 @@ int card_seal(struct buf *out, const struct header *h, const struct sig_secret *
  */
 int card_parse(struct header *h, struct sig_public *signer, const char *bytes, size_t n,
 	const char *name, const struct trust *trust) ERR_MUST;
+/* The same of a file, as place_read finds it: 1, or 0 when nothing has that name. signer may be NULL. */
+int card_read(struct header *h, struct sig_public *signer, const char *path, const struct trust *trust) ERR_MUST;
 
 #endif

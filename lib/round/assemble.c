@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "form/card.h"
 #include "form/frame.h"
 #include "form/meta.h"
 #include "io/place.h"
@@ -152,24 +151,6 @@ int assemble(int fd, const char *name, const struct assemble_conf *c, const stru
 
 /* ---- a run ---- */
 
-static int read_head(struct head *h, const struct trust *makers, unsigned fragments)
-{
-	struct header header = { .keys = { 0 } };
-	struct buf bytes = BUF_INIT;
-	struct sig_public signer;
-	int rc = place_read(RUNDIR_HEAD, CARD_BYTES, &bytes);
-
-	if (rc == 0)
-		rc = err_set(ERR_AGAIN, "%s: not there: no syncer has been here yet", RUNDIR_HEAD);
-	else if (rc > 0)
-		rc = card_parse(&header, &signer, bytes.data, bytes.len, RUNDIR_HEAD, makers);
-	if (rc == 0 && (rc = head_read(h, &header, fragments)) < 0)
-		err_at(rc, "%s", RUNDIR_HEAD);
-	header_release(&header);
-	buf_release(&bytes);
-	return rc;
-}
-
 /* Half a checkpoint is of no use to anybody: where that can be done, what lies there is as it was before. */
 static int take_back(struct sink *to, int rc)
 {
@@ -190,7 +171,10 @@ static int try_heads(int fd, const char *name, const struct assemble_conf *c, di
 
 	sink_init(&to, fd, name);
 	for (int i = 0; i < TRIES && rc == ERR_AGAIN; i++) {
-		if ((rc = read_head(&h, c->makers, c->fragments->n)) < 0)
+		rc = head_load(&h, c->manifest->meta.run, c->fragments->n, c->makers);
+		if (rc == 0)
+			rc = err_set(ERR_AGAIN, "%s: not there: no syncer has been here yet", RUNDIR_HEAD);
+		if (rc < 0)
 			break;
 		if (h.counter == counter)
 			i = TRIES; /* the same one: it will not get better */

@@ -12,40 +12,6 @@
 #define TRIES 8          /* of beats that do not fit, */
 #define PAUSE 250        /* so many milliseconds apart */
 
-/* 1 and the header of a card, 0 when it is not there. */
-static int read_card(struct header *h, const char *path, enum kind kind, const struct trust *trust)
-{
-	struct buf bytes = BUF_INIT;
-	struct sig_public signer;
-	struct meta meta = { .kind = kind };
-	int rc = place_read(path, CARD_BYTES, &bytes);
-	bool found = rc > 0;
-
-	if (found)
-		rc = card_parse(h, &signer, bytes.data, bytes.len, path, trust);
-	if (rc == 0 && found && ((rc = meta_read(&meta, h)) < 0 || (rc = meta_want(&meta, kind)) < 0))
-		err_at(rc, "%s", path);
-	buf_release(&bytes);
-	return rc < 0 ? rc : found;
-}
-
-static int read_head(struct audit *a)
-{
-	struct header h = { .keys = { 0 } };
-	int rc = read_card(&h, RUNDIR_HEAD, KIND_HEAD, &a->syncers);
-
-	if (rc > 0) {
-		a->headed = true;
-		rc = head_read(&a->head, &h, a->manifest->fragments);
-		if (rc == 0 && strcmp(a->head.run, a->manifest->meta.run) != 0)
-			rc = err_set(ERR_AUTH, "of another run");
-		if (rc < 0)
-			err_at(rc, "%s", RUNDIR_HEAD);
-	}
-	header_release(&h);
-	return rc;
-}
-
 int audit_open(struct audit *a, const struct manifest *m, const struct trust *user)
 {
 	int rc;
@@ -54,7 +20,9 @@ int audit_open(struct audit *a, const struct manifest *m, const struct trust *us
 	if ((rc = manifest_trust(m, ROLE_SYNCER, user, NULL, &a->syncers)) < 0 ||
 		(rc = manifest_trust(m, ROLE_LEARNER, user, NULL, &a->learners)) < 0)
 		return rc;
-	return read_head(a);
+	rc = head_load(&a->head, m->meta.run, m->fragments, &a->syncers);
+	a->headed = rc > 0;
+	return rc < 0 ? rc : 0;
 }
 
 void audit_close(struct audit *a)
@@ -98,7 +66,7 @@ int audit_beat(const struct audit *a, const char *learner, struct beat *b)
 {
 	struct header h = { .keys = { 0 } };
 	char path[RUNDIR_PATH];
-	int rc = read_card(&h, rundir_beat(path, learner), KIND_BEAT, &a->learners);
+	int rc = card_read(&h, NULL, rundir_beat(path, learner), &a->learners);
 	bool found = rc > 0;
 
 	if (found) {

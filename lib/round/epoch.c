@@ -67,17 +67,16 @@ static int parse(struct epoch *e, const struct header *h, uint64_t number, const
 int epoch_read(struct epoch *e, uint64_t number, const char *run, const struct trust *makers)
 {
 	struct header h = { .keys = { 0 } };
-	struct buf bytes = BUF_INIT;
 	char path[RUNDIR_PATH];
-	int rc = place_read(rundir_epoch(path, number), CARD_BYTES, &bytes);
+	int rc;
 
 	*e = (struct epoch){ .number = 0 };
-	if (rc > 0 && (rc = card_parse(&h, &e->signer, bytes.data, bytes.len, path, makers)) == 0)
+	rc = card_read(&h, &e->signer, rundir_epoch(path, number), makers);
+	if (rc > 0)
 		rc = parse(e, &h, number, run);
 	else if (rc == 0)
 		rc = ERR_AGAIN;
 	header_release(&h);
-	buf_release(&bytes);
 	if (rc == 0)
 		return 1;
 	return rc == ERR_IO || rc == ERR_NOMEM ? rc : 0;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "form/card.h"
 #include "form/meta.h"
 #include "round/fields.h"
 #include "round/fragment.h"
@@ -331,5 +332,22 @@ int head_read(struct head *h, const struct header *from, unsigned fragments)
 		rc = read_all(h, &from->keys);
 	if (rc < 0)
 		head_release(h);
+	return rc;
+}
+
+int head_load(struct head *h, const char *run, unsigned fragments, const struct trust *syncers)
+{
+	struct header from = { .keys = { 0 } };
+	int rc = card_read(&from, NULL, RUNDIR_HEAD, syncers);
+
+	if (rc > 0) {
+		rc = head_read(h, &from, fragments);
+		if (rc == 0 && strcmp(h->run, run) != 0) {
+			head_release(h);
+			rc = err_set(ERR_AUTH, "is of another run");
+		}
+		rc = rc < 0 ? err_at(rc, "%s", RUNDIR_HEAD) : 1;
+	}
+	header_release(&from);
 	return rc;
 }

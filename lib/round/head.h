@@ -23,6 +23,7 @@
 #include "form/header.h"
 #include "form/key.h"
 #include "form/sig.h"
+#include "form/trust.h"
 #include "round/policy.h"
 
 enum phase { PHASE_RUNNING, PHASE_CLOSING, PHASE_DONE };
@@ -61,6 +62,9 @@ int head_copy(struct head *to, const struct head *from) ERR_MUST; /* to: empty *
 int head_write(const struct head *h, struct header *to) ERR_MUST; /* to: an empty header */
 /* Fills an empty head. ERR_DATA unless it has exactly `fragments` fragments. */
 int head_read(struct head *h, const struct header *from, unsigned fragments) ERR_MUST;
+/* Fills an empty head from the run directory: 1, or 0 when there is none. ERR_AUTH: sealed by none of `syncers`, or of
+ * another run. */
+int head_load(struct head *h, const char *run, unsigned fragments, const struct trust *syncers) ERR_MUST;
 /* Is a newer than b, by epoch and counter? */
 bool head_newer(const struct head *a, const struct head *b);
 /* Is it one of these names, with commas between? NULL: none. *n, unless NULL: how many there are. */

@@ -7,8 +7,6 @@
 #include <unistd.h>
 
 #include "base/num.h"
-#include "form/card.h"
-#include "io/place.h"
 #include "io/wake.h"
 #include "round/rundir.h"
 #include "round/syncing.h"
@@ -17,39 +15,16 @@
 
 /* ---- the head ---- */
 
-static int parse_head(struct head *h, const struct syncer *s, const struct buf *bytes)
-{
-	struct header header = { .keys = { 0 } };
-	struct sig_public signer;
-	int rc = card_parse(&header, &signer, bytes->data, bytes->len, RUNDIR_HEAD, &s->makers);
-
-	if (rc == 0 && (rc = head_read(h, &header, s->fragments.n)) < 0)
-		err_at(rc, "%s", RUNDIR_HEAD);
-	if (rc == 0 && strcmp(h->run, s->c.manifest->meta.run) != 0)
-		rc = err_set(ERR_AUTH, "%s: is of another run", RUNDIR_HEAD);
-	header_release(&header);
-	return rc;
-}
-
 int resume_head(struct head *h, const struct syncer *s)
 {
-	struct buf bytes = BUF_INIT;
-	int rc = place_read(RUNDIR_HEAD, CARD_BYTES, &bytes);
+	int rc;
 
 	*h = (struct head){ 0 };
-	if (rc > 0) {
-		rc = parse_head(h, s, &bytes);
-		rc = rc < 0 ? rc : 1;
-	}
-	buf_release(&bytes);
-	if (rc < 0) {
-		head_release(h);
-		if (rc == ERR_IO || rc == ERR_NOMEM)
-			return rc;
-		say_warn(s->c.say, "%s: going on from the tape alone", err_text());
-		return 0;
-	}
-	return rc;
+	rc = head_load(h, syncer_run_id(s), s->fragments.n, &s->makers);
+	if (rc >= 0 || rc == ERR_IO || rc == ERR_NOMEM)
+		return rc;
+	say_warn(s->c.say, "%s: going on from the tape alone", err_text());
+	return 0;
 }
 
 /* ---- is anybody there? ---- */

@@ -22,41 +22,25 @@ static void raise_to(uint64_t *to, uint64_t value)
 
 /* ---- its beat ---- */
 
-static int parse_beat(struct beat *b, const struct buf *bytes, const char *path, const struct meta *about,
-	const struct trust *learners, const struct sig_public *own, unsigned fragments)
-{
-	struct header h = { 0 };
-	struct sig_public signer;
-	int rc = card_parse(&h, &signer, bytes->data, bytes->len, path, learners);
-
-	if (rc == 0 && memcmp(&signer, own, sizeof signer) != 0)
-		rc = err_set(ERR_BUSY, "the name '%s' is in use by another key: choose one with -i",
-			about->learner);
-	else if (rc == 0 && (rc = beat_read(b, &h, fragments)) < 0)
-		rc = err_at(rc, "%s", path);
-	header_release(&h);
-	return rc;
-}
-
 /* 1 and its beat, 0 when there is none that is any good. */
 static int read_beat(struct beat *b, const struct meta *about, const struct trust *learners,
 	const struct sig_public *own, unsigned fragments, struct say *say)
 {
-	struct buf bytes = BUF_INIT;
+	struct header h = { 0 };
+	struct sig_public signer;
 	char path[RUNDIR_PATH];
-	int rc = place_read(rundir_beat(path, about->learner), CARD_BYTES, &bytes);
+	int rc = card_read(&h, &signer, rundir_beat(path, about->learner), learners);
+	bool taken = rc == 1 && memcmp(&signer, own, sizeof signer) != 0;
 
-	if (rc == 1) {
-		rc = parse_beat(b, &bytes, path, about, learners, own, fragments);
-		rc = rc < 0 ? rc : 1;
-	}
-	buf_release(&bytes);
+	if (rc == 1 && !taken)
+		rc = beat_read(b, &h, fragments) < 0 ? err_at(ERR_DATA, "%s", path) : 1;
+	header_release(&h);
+	if (taken)
+		return err_set(ERR_AUTH, "the name '%s' is in use by another key: choose one with -i", about->learner);
 	if (rc == 1 && strcmp(b->run, about->run) == 0)
 		return 1;
 	if (rc == 1)
 		beat_release(b);
-	if (rc == ERR_BUSY)
-		return err_set(ERR_AUTH, "%s", err_text());
 	if (rc < 0)
 		say_warn(say, "%s: ignored", err_text());
 	return 0;

@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "form/card.h"
-#include "form/meta.h"
 #include "io/place.h"
 #include "round/rundir.h"
 #include "round/tape.h"
@@ -47,7 +46,7 @@ const char *view_life_name(enum view_life life)
 	return names[life];
 }
 
-/* ---- cards ---- */
+/* ---- what is not to be read, and whose seals count ---- */
 
 static void trouble(struct view *v, char *why, size_t cap)
 {
@@ -55,22 +54,6 @@ static void trouble(struct view *v, char *why, size_t cap)
 		snprintf(v->trouble_why, sizeof v->trouble_why, "%s", err_text());
 	if (why)
 		snprintf(why, cap, "%s", err_text());
-}
-
-/* 1 and its header, 0 when there is no such file. */
-static int read_card(struct header *h, const char *path, enum kind kind, const struct trust *trust)
-{
-	struct buf bytes = BUF_INIT;
-	struct sig_public signer;
-	struct meta meta = { 0 };
-	int rc = place_read(path, CARD_BYTES, &bytes), found = rc;
-
-	if (rc == 1)
-		rc = card_parse(h, &signer, bytes.data, bytes.len, path, trust);
-	if (rc == 0 && found == 1 && ((rc = meta_read(&meta, h)) < 0 || (rc = meta_want(&meta, kind)) < 0))
-		rc = err_at(rc, "%s", path); /* what came before tells it */
-	buf_release(&bytes);
-	return rc < 0 ? rc : found;
 }
 
 static int load_trust(struct view *v)
@@ -120,26 +103,20 @@ static bool is_headless(const struct view *v)
 static int read_head(struct view *v)
 {
 	struct view_memory *m = v->memory;
-	struct header h = { 0 };
 	struct head head = { 0 };
-	int rc = read_card(&h, RUNDIR_HEAD, KIND_HEAD, &m->syncers);
+	int rc = head_load(&head, v->manifest.meta.run, v->manifest.fragments, &m->syncers);
 	bool changed = false;
 
-	if (rc == 1 && (rc = head_read(&head, &h, v->manifest.fragments)) < 0)
-		rc = err_at(rc, "%s", RUNDIR_HEAD);
-	if (rc == 0 && head.fragment && strcmp(head.run, v->manifest.meta.run) != 0)
-		rc = err_set(ERR_AUTH, "%s: of another run", RUNDIR_HEAD);
-	err_save(&v->head_trouble, rc);
+	err_save(&v->head_trouble, rc < 0 ? rc : 0);
 	if (rc < 0)
 		trouble(v, NULL, 0);
-	if (rc == 0 && head.fragment && (!v->head.fragment || head_newer(&head, &v->head))) {
+	if (rc > 0 && (!v->head.fragment || head_newer(&head, &v->head))) {
 		head_release(&v->head);
 		v->head = head;
 		head = (struct head){ 0 };
 		changed = true;
 	}
 	head_release(&head);
-	header_release(&h);
 	v->headless = is_headless(v);
 	v->syncer = judge(v, &m->head, changed || !m->read, &v->syncer_silent);
 	if (!v->head.fragment)
@@ -225,7 +202,7 @@ static int read_beat(struct view *v, struct view_learner *l, struct beat *beat)
 {
 	char path[RUNDIR_PATH];
 	struct header h = { 0 };
-	int rc = read_card(&h, rundir_beat(path, l->name), KIND_BEAT, &v->memory->learners);
+	int rc = card_read(&h, NULL, rundir_beat(path, l->name), &v->memory->learners);
 
 	if (rc == 1 && (rc = beat_read(beat, &h, v->manifest.fragments)) < 0)
 		rc = err_at(rc, "%s", path);
