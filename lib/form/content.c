@@ -67,3 +67,19 @@ void content_end(struct content *c, digest *out)
 	memcpy(both + SIG_DIGEST, rests.b, SIG_DIGEST);
 	sig_digest(out, both, sizeof both);
 }
+
+int content_read(digest *out, struct frame_reader *r, int (*stop)(void))
+{
+	struct frame_slice s;
+	struct content sum;
+	int rc;
+
+	content_init(&sum, &frame_header(r)->tensors);
+	while ((rc = frame_next(r, &s)) > 0) {
+		if (stop && stop())
+			return err_set(ERR_IO, "%s: interrupted", frame_name(r));
+		content_add(&sum, &s);
+	}
+	content_end(&sum, out);
+	return rc;
+}

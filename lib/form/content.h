@@ -22,5 +22,7 @@ struct content {
 void content_init(struct content *c, const struct tensors *ts); /* ts stays the caller's */
 void content_add(struct content *c, const struct frame_slice *s); /* slices in order */
 void content_end(struct content *c, digest *out);
+/* That of a file of which only the header is read, to its verified end. ERR_IO once stop (may be NULL) says so. */
+int content_read(digest *out, struct frame_reader *r, int (*stop)(void)) ERR_MUST;
 
 #endif

@@ -281,8 +281,6 @@ static int look_at(struct meta *m, const char *path, const struct work *w)
 static int read_back(const char *path, const struct trust *makers, int (*stop)(void), digest *content, digest *id)
 {
 	struct frame_reader *r = NULL;
-	struct frame_slice s;
-	struct content sum;
 	int fd, rc = place_open(path, &fd);
 
 	if (rc == 0)
@@ -290,17 +288,10 @@ static int read_back(const char *path, const struct trust *makers, int (*stop)(v
 	if (rc < 0)
 		return rc;
 	rc = frame_open(&r, fd, path, makers, NULL);
-	if (rc == 0) {
-		content_init(&sum, &frame_header(r)->tensors);
-		while ((rc = frame_next(r, &s)) > 0 && !(stop && stop()))
-			content_add(&sum, &s);
-		if (rc > 0)
-			rc = err_set(ERR_IO, "%s: interrupted", path);
-	}
-	if (rc == 0) {
-		content_end(&sum, content);
+	if (rc == 0)
+		rc = content_read(content, r, stop);
+	if (rc == 0)
 		rc = frame_id(r, id);
-	}
 	frame_reader_free(r);
 	close(fd);
 	return rc;

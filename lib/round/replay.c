@@ -86,19 +86,13 @@ static void chain_drop(struct chain *c)
 static int content_of(int fd, const char *name, digest *out)
 {
 	struct frame_reader *r = NULL;
-	struct frame_slice s;
-	struct content sum;
 	int rc;
 
 	if (lseek(fd, 0, SEEK_SET) < 0)
 		return err_sys("%s", name);
 	rc = frame_open(&r, fd, name, NULL, NULL);
-	if (rc == 0) {
-		content_init(&sum, &frame_header(r)->tensors);
-		while ((rc = frame_next(r, &s)) > 0)
-			content_add(&sum, &s);
-		content_end(&sum, out);
-	}
+	if (rc == 0)
+		rc = content_read(out, r, NULL);
 	frame_reader_free(r);
 	return rc;
 }
