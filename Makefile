@@ -32,6 +32,9 @@ libs = $(LDFLAGS) $(LIBS)
 lib_src  := $(wildcard lib/*/*.c)
 lib_obj  := $(lib_src:lib/%.c=$(BUILD)/lib/%.o)
 archive  := $(BUILD)/libdiloco.a
+# What several tests need, and no program.
+test_obj := $(patsubst tests/lib/%.c,$(BUILD)/test-lib/%.o,$(wildcard tests/lib/*.c))
+test_archive := $(BUILD)/libtest.a
 # The same mathematics in double precision, for tests that compare with finite differences.
 f64_obj  := $(patsubst lib/%.c,$(BUILD)/double/%.o,$(wildcard lib/math/*.c))
 programs := $(patsubst bin/%.c,%,$(wildcard bin/*.c)) $(patsubst bin/%.sh,%,$(wildcard bin/*.sh))
@@ -67,6 +70,14 @@ $(archive): $(lib_obj)
 	@rm -f $@
 	$(AR) rcs $@ $^
 
+$(BUILD)/test-lib/%.o: tests/lib/%.c
+	@mkdir -p $(@D)
+	$(compile) -c -o $@ $<
+
+$(test_archive): $(test_obj)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
 $(BINDIR)/%: bin/%.c $(archive)
 	@mkdir -p $(@D) $(BUILD)/dep
 	$(compile) -MF $(BUILD)/dep/$*.d -o $@ $< $(archive) $(libs)
@@ -79,9 +90,9 @@ $(filter %_f64,$(unit_exe)): $(BUILD)/unit/%: tests/unit/%.c $(f64_obj) $(archiv
 	@mkdir -p $(@D)
 	$(compile) -DREAL_DOUBLE -Itests/unit -o $@ $< $(f64_obj) $(archive) $(libs)
 
-$(BUILD)/unit/%: tests/unit/%.c $(archive)
+$(BUILD)/unit/%: tests/unit/%.c $(test_archive) $(archive)
 	@mkdir -p $(@D)
-	$(compile) -Itests/unit -o $@ $< $(archive) $(libs)
+	$(compile) -Itests/unit -Itests/lib -o $@ $< $(test_archive) $(archive) $(libs)
 
 $(BUILD)/bench/%: tests/bench/%.c $(archive)
 	@mkdir -p $(@D)
@@ -92,18 +103,18 @@ $(BUILD)/tools/%.so: tests/tools/preload/%.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g -fPIC -shared $(WARN) $(WERROR) -o $@ $< -ldl
 
-$(BUILD)/tools/%: tests/tools/%.c $(archive)
+$(BUILD)/tools/%: tests/tools/%.c $(test_archive) $(archive)
 	@mkdir -p $(@D)
-	$(compile) -o $@ $< $(archive) $(libs)
+	$(compile) -Itests/lib -o $@ $< $(test_archive) $(archive) $(libs)
 
 # A fuzz target is linked twice: with libFuzzer, and with a driver that replays seeds.
-$(BUILD)/fuzz/%: tests/fuzz/%.c $(archive)
+$(BUILD)/fuzz/%: tests/fuzz/%.c $(test_archive) $(archive)
 	@mkdir -p $(@D)
-	$(compile) -fsanitize=fuzzer -o $@ $< $(archive) $(libs)
+	$(compile) -Itests/lib -fsanitize=fuzzer -o $@ $< $(test_archive) $(archive) $(libs)
 
-$(BUILD)/replay/%: tests/fuzz/%.c tests/fuzz/replay.c $(archive)
+$(BUILD)/replay/%: tests/fuzz/%.c tests/fuzz/replay.c $(test_archive) $(archive)
 	@mkdir -p $(@D)
-	$(compile) -o $@ $< tests/fuzz/replay.c $(archive) $(libs)
+	$(compile) -Itests/lib -o $@ $< tests/fuzz/replay.c $(test_archive) $(archive) $(libs)
 
 # Every test prints lines "ok WHAT" and "not ok WHAT"; scripts/check counts them.
 programs: all $(unit_exe) $(replay_exe) $(tool_exe)
@@ -177,5 +188,5 @@ clean:
 .PHONY: all programs unit replay cli tests check check-slow sanitize tsan fuzz fuzz-build bench lint \
 	lint-light install uninstall clean
 .DELETE_ON_ERROR:
--include $(lib_obj:.o=.d) $(f64_obj:.o=.d) $(wildcard $(BUILD)/dep/*.d $(BUILD)/unit/*.d \
+-include $(lib_obj:.o=.d) $(f64_obj:.o=.d) $(test_obj:.o=.d) $(wildcard $(BUILD)/dep/*.d $(BUILD)/unit/*.d \
 	$(BUILD)/bench/*.d $(BUILD)/tools/*.d $(BUILD)/fuzz/*.d $(BUILD)/replay/*.d)

@@ -1,5 +1,5 @@
 /*
- * gguf - the file format of llama.cpp, version 3: keys with values, and tensors. Writer and reader.
+ * gguf - the file format of llama.cpp, version 3: keys with values, and tensors. Its writer.
  *
  *     file    = "GGUF", version u32, tensors u64, keys u64, key..., tensor..., padding, data
  *     key     = name, type u32, value
@@ -14,8 +14,8 @@
  * Types of a tensor: f32; f16 (IEEE binary16) and bf16, rounded to nearest even; q8_0: blocks of 32
  * values along a row, each a scale in f16, largest magnitude / 127, and 32 signed bytes.
  *
- * Neither half needs memory for more than a few rows of a tensor, whatever its size, and, the reader,
- * for the table.
+ * It needs memory for a few rows of a tensor, whatever its size, and for the table. The reader is of the tests:
+ * tests/lib/gguf_read.h.
  */
 #ifndef GGUF_H
 #define GGUF_H
@@ -31,21 +31,18 @@
 #define GGUF_ALIGN 32
 #define GGUF_NAME 64          /* longest name of a tensor */
 #define GGUF_BLOCK 32         /* values of a block of q8_0 */
-#define GGUF_ROW ((uint64_t)1 << 24) /* longest row that is written or read */
+#define GGUF_ROW ((uint64_t)1 << 24) /* longest row that is written */
 
 enum gguf_type { GGUF_F32, GGUF_F16, GGUF_BF16, GGUF_Q8_0, GGUF_TYPES };
 const char *gguf_type_name(enum gguf_type t);                       /* "f32", "f16", "bf16", "q8_0" */
 int gguf_type_parse(const char *text, enum gguf_type *out) ERR_MUST; /* ERR_USAGE */
 /* Bytes of a row of n values; q8_0: n is a multiple of GGUF_BLOCK. */
 uint64_t gguf_row_bytes(enum gguf_type t, uint64_t n);
-/*
- * n values to the bytes of a type and back. ERR_DATA, naming the first, when a finite value is too large
- * for f16, or a block for its scale: nothing becomes infinite.
- */
+/* n values to the bytes of a type. ERR_DATA, naming the first, when a finite value is too large for f16, or a block
+ * for its scale: nothing becomes infinite. */
 int gguf_encode(enum gguf_type t, uint8_t *out, const float *in, size_t n) ERR_MUST;
-void gguf_decode(enum gguf_type t, float *out, const uint8_t *in, size_t n);
 
-/* ---- writing: keys, then the table, then rows in any order ---- */
+/* ---- keys, then the table, then rows in any order ---- */
 
 struct gguf_writer;
 /* fd: an empty regular file at its beginning; stays the caller's. */
@@ -73,40 +70,5 @@ int gguf_put_tensor(struct gguf_writer *w, const struct tensor *t, enum gguf_typ
 int gguf_write_rows(struct gguf_writer *w, size_t t, uint64_t row, const float *value, size_t n) ERR_MUST;
 /* ERR_DATA unless there are as many rows as the table says. */
 int gguf_finish(struct gguf_writer *w) ERR_MUST;
-
-/* ---- reading ---- */
-
-struct gguf;
-struct gguf_tensor {
-	struct tensor shape; /* outermost dimension first, as ours */
-	enum gguf_type type;
-	uint64_t offset;     /* in the file */
-};
-
-/*
- * Reads keys and table of a regular file; `name` is for messages, which begin with it. ERR_DATA: not a
- * gguf file, of another version or byte order, cut short, a type that is not above, a name or key given
- * twice, a tensor that lies outside of the file or in another. The descriptor stays the caller's.
- */
-int gguf_open(struct gguf **out, int fd, const char *name) ERR_MUST;
-void gguf_close(struct gguf *g);
-size_t gguf_tensors(const struct gguf *g);
-const struct gguf_tensor *gguf_tensor(const struct gguf *g, size_t i);
-/* By name; or NULL. */
-const struct gguf_tensor *gguf_find(const struct gguf *g, const char *name);
-size_t gguf_keys(const struct gguf *g);
-const char *gguf_key(const struct gguf *g, size_t i);
-/* 1 and the value, 0 when the key is absent, ERR_DATA when it is of another type. Whole numbers of any
- * width, where they fit. */
-int gguf_get_u64(const struct gguf *g, const char *key, uint64_t *out) ERR_MUST;
-int gguf_get_f64(const struct gguf *g, const char *key, double *out) ERR_MUST;
-int gguf_get_bool(const struct gguf *g, const char *key, bool *out) ERR_MUST;
-/* At most cap - 1 bytes, escaped for people, and a NUL. */
-int gguf_get_text(const struct gguf *g, const char *key, char *out, size_t cap) ERR_MUST;
-/* Length of an array. */
-int gguf_get_count(const struct gguf *g, const char *key, uint64_t *out) ERR_MUST;
-/* n whole rows of a tensor from `row` on. */
-int gguf_read_rows(const struct gguf *g, const struct gguf_tensor *t, uint64_t row, float *out, size_t n)
-	ERR_MUST;
 
 #endif

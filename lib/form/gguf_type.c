@@ -1,4 +1,4 @@
-/* Values of tensors in gguf.h, to bytes and back. */
+/* Values of tensors in gguf.h, to bytes. */
 #include <math.h>
 #include <string.h>
 
@@ -107,27 +107,4 @@ int gguf_encode(enum gguf_type t, uint8_t *out, const float *in, size_t n)
 	default: return encode_blocks(out, in, n);
 	}
 	return lost ? too_large(t, first, in[first]) : 0;
-}
-
-static void decode_blocks(float *out, const uint8_t *in, size_t n)
-{
-	for (size_t at = 0; at < n; at += GGUF_BLOCK, in += BLOCK_BYTES) {
-		const float scale = scale_value(le16_get(in));
-
-		for (int i = 0; i < GGUF_BLOCK; i++)
-			out[at + (size_t)i] = scale * (float)(int8_t)in[2 + i];
-	}
-}
-
-void gguf_decode(enum gguf_type t, float *out, const uint8_t *in, size_t n)
-{
-	switch (t) {
-	case GGUF_F32:
-		for (size_t i = 0; i < n; i++)
-			out[i] = float_from(le32_get(in + 4 * i));
-		break;
-	case GGUF_F16: half_f16_get(out, in, n); break;
-	case GGUF_BF16: half_bf16_get(out, in, n); break;
-	default: decode_blocks(out, in, n);
-	}
 }

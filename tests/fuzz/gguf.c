@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "form/gguf.h"
+#include "gguf_read.h"
 #include "io/fd.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/num.h"
-#include "form/gguf.h"
+#include "gguf_read.h"
 #include "io/fd.h"
 
 static void print_key(const struct gguf *g, const char *key)

@@ -1,5 +1,5 @@
 /* gguf - values of each type, files written and read back, and files that are not right. */
-#include "form/gguf.h"
+#include "gguf_read.h"
 
 #include <stdlib.h>
 #include <unistd.h>

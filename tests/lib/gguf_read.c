@@ -1,4 +1,5 @@
-/* The reading half of gguf.h. */
+#include "gguf_read.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "base/buf.h"
 #include "base/bytes.h"
 #include "base/say.h"
-#include "form/gguf.h"
+#include "form/half.h"
 #include "io/fd.h"
 
 #define PORTION 65536      /* bytes read at a time */
@@ -578,6 +579,30 @@ int gguf_get_count(const struct gguf *g, const char *key, uint64_t *out)
 	rc = load(g, length, sizeof length, k->at + 4);
 	*out = rc < 0 ? 0 : le64_get(length);
 	return rc < 0 ? rc : 1;
+}
+
+static void decode_blocks(float *out, const uint8_t *in, size_t n)
+{
+	for (size_t at = 0; at < n; at += GGUF_BLOCK, in += gguf_row_bytes(GGUF_Q8_0, GGUF_BLOCK)) {
+		float scale;
+
+		half_f16_get(&scale, in, 1);
+		for (int i = 0; i < GGUF_BLOCK; i++)
+			out[at + (size_t)i] = scale * (float)(int8_t)in[2 + i];
+	}
+}
+
+void gguf_decode(enum gguf_type t, float *out, const uint8_t *in, size_t n)
+{
+	switch (t) {
+	case GGUF_F32:
+		for (size_t i = 0; i < n; i++)
+			out[i] = float_from(le32_get(in + 4 * i));
+		break;
+	case GGUF_F16: half_f16_get(out, in, n); break;
+	case GGUF_BF16: half_bf16_get(out, in, n); break;
+	default: decode_blocks(out, in, n);
+	}
 }
 
 int gguf_read_rows(const struct gguf *g, const struct gguf_tensor *t, uint64_t row, float *out, size_t n)
