@@ -164,8 +164,7 @@ static int print_logprob(void *ctx, uint64_t position, uint32_t id, double logpr
 
 	(void)ctx;
 	num_f32_text(text, (float)logprob);
-	printf("%" PRIu64 "\t%" PRIu32 "\t%s\n", position, id, text);
-	return ferror(stdout) ? err_set(ERR_IO, "standard output: write error") : 0;
+	return printf("%" PRIu64 "\t%" PRIu32 "\t%s\n", position, id, text) < 0 ? err_sys("standard output") : 0;
 }
 
 static int measure(struct model *m, const struct checkpoint *c, struct shard *shard, int i)

@@ -358,18 +358,27 @@ from_within() {
 # results PROGRAM: its ways to print a result, none of them long, from what make_inputs has made.
 results() {
 	case $1 in
-	dl-chaos) echo "sim --chips 512 --for 30s" && echo "play trace g0.ckpt text.tok" ;;
+	dl-chaos)
+		echo "sim --chips 512 --for 30s" && echo "play trace g0.ckpt text.tok"
+		echo "inject --print --for 10m -- sleep 1"
+		;;
 	dl-data) echo "text" && echo "-o - text" && echo "-d text.tok" ;;
-	dl-eval) echo "-d text.tok g0.ckpt" && echo "--sample 5 g0.ckpt" ;;
+	dl-eval)
+		echo "-d text.tok g0.ckpt" && echo "--sample 5 g0.ckpt"
+		echo "--json -d text.tok g0.ckpt" && echo "--logprobs -d text.tok g0.ckpt"
+		;;
 	dl-export) echo "-f safetensors -o - g0.ckpt" ;;
 	dl-import) echo "-f safetensors g0.safetensors" ;;
 	dl-init) echo "-c small.conf" && echo "-c small.conf --print" && echo "-c small.conf -o -" ;;
 	dl-key) echo "show" && echo "list" ;;
 	dl-learn) echo "-n 1 -d text.tok g0.ckpt" && echo "--dry-run -d text.tok g0.ckpt" ;;
-	dl-merge) echo "g0.ckpt delta" && echo "-n g0.ckpt delta" ;;
+	dl-merge) echo "g0.ckpt delta" && echo "-n g0.ckpt delta" && echo "--report -o merged g0.ckpt delta" ;;
 	dl-plot) echo "--script table" && { ! command -v gnuplot >/dev/null || echo "table"; } ;;
 	dl-run) echo "-m 1 --corpus text --print run" ;;
-	dl-show) echo "g0.ckpt" && echo "--tape run" ;;
+	dl-show)
+		echo "g0.ckpt" && echo "--json g0.ckpt" && echo "--diff g0.ckpt g0.ckpt"
+		echo "--tape run" && echo "--why run"
+		;;
 	dl-sync) echo "-r run --replay" && echo "-r run --checkpoint -" ;;
 	dl-top) echo "--once run" ;;
 	*) complain "a program that results does not know" ;;
