@@ -92,13 +92,3 @@ int json_f64(struct buf *out, double x)
 	num_f64_text(text, x);
 	return buf_str(out, text);
 }
-
-int json_f32(struct buf *out, float x)
-{
-	char text[32];
-
-	if (!isfinite(x))
-		return buf_str(out, "null");
-	num_f32_text(text, x);
-	return buf_str(out, text);
-}

@@ -14,6 +14,5 @@ int json_text(struct buf *out, const char *s) ERR_MUST;  /* with its quotes */
 /* A number where the text is one by the syntax of JSON, as it stands; else as json_text. */
 int json_value(struct buf *out, const char *s) ERR_MUST;
 int json_f64(struct buf *out, double x) ERR_MUST;        /* reads back as the same double */
-int json_f32(struct buf *out, float x) ERR_MUST;
 
 #endif

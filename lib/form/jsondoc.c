@@ -31,23 +31,13 @@ static int refuse(const json_error_t *e)
 	return err_set(ERR_DATA, "not JSON as it should be: line %d, column %d: %s", e->line, e->column, shown);
 }
 
-static int parse(struct jsondoc **out, const char *text, size_t n, size_t flags)
+int jsondoc_parse(struct jsondoc **out, const char *text, size_t n)
 {
 	json_error_t e;
-	json_t *v = json_loadb(text, n, JSON_REJECT_DUPLICATES | flags, &e);
+	json_t *v = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
 
 	*out = outside(v);
 	return v ? 0 : refuse(&e);
-}
-
-int jsondoc_parse(struct jsondoc **out, const char *text, size_t n)
-{
-	return parse(out, text, n, 0);
-}
-
-int jsondoc_parse_real(struct jsondoc **out, const char *text, size_t n)
-{
-	return parse(out, text, n, JSON_DECODE_INT_AS_REAL);
 }
 
 void jsondoc_free(struct jsondoc *doc)

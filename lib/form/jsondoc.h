@@ -21,8 +21,6 @@ struct jsondoc;
 
 /* ERR_DATA unless all of text is one object or array. */
 int jsondoc_parse(struct jsondoc **out, const char *text, size_t n) ERR_MUST;
-/* The same with all numbers as real ones (jsondoc_f64), whole ones beyond 64 bits, too. */
-int jsondoc_parse_real(struct jsondoc **out, const char *text, size_t n) ERR_MUST;
 void jsondoc_free(struct jsondoc *doc);
 
 /*

@@ -61,28 +61,6 @@ void head_release(struct head *h)
 	*h = (struct head){ 0 };
 }
 
-int head_copy(struct head *to, const struct head *from)
-{
-	int rc = 0;
-
-	*to = *from;
-	to->call = NULL;
-	to->calls = 0;
-	to->fragment = calloc(from->fragments ? from->fragments : 1, sizeof *to->fragment);
-	if (!to->fragment) {
-		*to = (struct head){ 0 };
-		return err_nomem();
-	}
-	if (from->fragments)
-		memcpy(to->fragment, from->fragment, from->fragments * sizeof *to->fragment);
-	for (size_t i = 0; i < from->calls && rc == 0; i++)
-		rc = head_add_call(to, from->call[i].round, from->call[i].fragment,
-			from->call[i].version, from->call[i].invited);
-	if (rc < 0)
-		head_release(to);
-	return rc;
-}
-
 bool head_newer(const struct head *a, const struct head *b)
 {
 	return a->epoch != b->epoch ? a->epoch > b->epoch : a->counter > b->counter;

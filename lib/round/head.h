@@ -58,7 +58,6 @@ struct head {
 
 int head_init(struct head *h, unsigned fragments) ERR_MUST;
 void head_release(struct head *h);
-int head_copy(struct head *to, const struct head *from) ERR_MUST; /* to: empty */
 int head_write(const struct head *h, struct header *to) ERR_MUST; /* to: an empty header */
 /* Fills an empty head. ERR_DATA unless it has exactly `fragments` fragments. */
 int head_read(struct head *h, const struct header *from, unsigned fragments) ERR_MUST;

@@ -113,12 +113,6 @@ char *rundir_epoch(char *to, uint64_t epoch)
 	return to;
 }
 
-char *rundir_tape(char *to, uint64_t epoch)
-{
-	snprintf(to, RUNDIR_PATH, "syncer/tape.%" PRIu64, epoch);
-	return to;
-}
-
 char *rundir_ckpt(char *to, uint64_t step)
 {
 	snprintf(to, RUNDIR_PATH, "ckpt/%" PRIu64 ".ckpt", step);

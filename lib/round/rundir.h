@@ -48,7 +48,6 @@ char *rundir_beat(char *to, const char *learner);
 char *rundir_state(char *to, const char *learner);
 char *rundir_delta(char *to, const char *learner, unsigned fragment, uint64_t round);
 char *rundir_epoch(char *to, uint64_t epoch);
-char *rundir_tape(char *to, uint64_t epoch);
 char *rundir_ckpt(char *to, uint64_t step);
 
 /* "f007" of a fragment number, as in paths and headers; to has room for 5 bytes. */

@@ -132,15 +132,6 @@ void tape_read_hash(const struct tape_reader *r, digest *out);
  * when the tape ends before it. */
 void tape_read_expect(struct tape_reader *r, uint64_t number, const digest *hash);
 
-/* Where a reader stands, for one that goes on from there later. */
-struct tape_place {
-	uint64_t epoch, offset, number;
-	digest hash;
-};
-void tape_read_place(const struct tape_reader *r, struct tape_place *out);
-/* To an open reader that has read nothing. ERR_AGAIN when what was read has been superseded. */
-int tape_read_resume(struct tape_reader *r, const struct tape_place *p) ERR_MUST;
-
 /* The highest epoch that has a file, 0 for none: for a reader without a head. */
 int tape_newest(uint64_t *epoch) ERR_MUST;
 

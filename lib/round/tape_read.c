@@ -31,7 +31,10 @@ struct tape_reader {
 	uint64_t number;
 	digest hash;
 	bool torn;
-	struct tape_place expect; /* number 0: nothing is */
+	struct {
+		uint64_t number; /* 0: none */
+		digest hash;
+	} expect;            /* a line that the head tells of */
 	struct tape_line line;
 };
 
@@ -348,30 +351,6 @@ uint64_t tape_read_number(const struct tape_reader *r)
 void tape_read_hash(const struct tape_reader *r, digest *out)
 {
 	*out = r->hash;
-}
-
-void tape_read_place(const struct tape_reader *r, struct tape_place *out)
-{
-	*out = (struct tape_place){ r->n ? r->span[r->at].epoch : 0, r->offset, r->number, r->hash };
-}
-
-int tape_read_resume(struct tape_reader *r, const struct tape_place *p)
-{
-	size_t i = 0;
-
-	if (p->number == 0)
-		return 0;
-	while (i < r->n && r->span[i].epoch != p->epoch)
-		i++;
-	if (i == r->n || p->number < r->span[i].first || p->number > r->span[i].last)
-		return err_set(ERR_AGAIN, "syncer/tape.%" PRIu64 ": line %" PRIu64
-			" has been superseded: read the tape from its beginning", p->epoch, p->number);
-	r->at = i;
-	r->file = p->epoch;
-	r->offset = p->offset;
-	r->number = p->number;
-	r->hash = p->hash;
-	return 0;
 }
 
 int tape_newest(uint64_t *epoch)

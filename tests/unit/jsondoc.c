@@ -43,18 +43,6 @@ static void test_values(void)
 	jsondoc_free(doc);
 }
 
-static void test_whole_numbers_of_any_size(void)
-{
-	static const char text[] = "[1000000000000000019884624838656]";
-	struct jsondoc *doc;
-	double x = 0;
-
-	CHECK(parse(text) == ERR_DATA);
-	CHECK(jsondoc_parse_real(&doc, text, sizeof text - 1) == 0);
-	CHECK(jsondoc_f64(jsondoc_at(doc, 0), &x) && x == 1e30);
-	jsondoc_free(doc);
-}
-
 static void test_refused(void)
 {
 	static const char *const bad[] = { "", " ", "{", "[1", "[1,]", "{\"a\":1,}", "{'a':1}", "[1] x", "7",
@@ -145,7 +133,6 @@ static void test_a_member_has_a_limit(void)
 int main(void)
 {
 	test_values();
-	test_whole_numbers_of_any_size();
 	test_refused();
 	test_ten_thousand_levels();
 	test_members();

@@ -19,7 +19,6 @@ static void paths(void)
 	CHECK_STR(rundir_state(to, "a"), "learner/a/state");
 	CHECK_STR(rundir_delta(to, "a", 999, 3), "learner/a/f999.3.delta");
 	CHECK_STR(rundir_epoch(to, 1), "syncer/epoch.1");
-	CHECK_STR(rundir_tape(to, 12), "syncer/tape.12");
 	CHECK_STR(rundir_ckpt(to, 480), "ckpt/480.ckpt");
 	CHECK_STR(rundir_fragment_name(text, 23), "f023");
 	CHECK(strlen(rundir_delta(to, name, 999, UINT64_MAX)) < RUNDIR_PATH - 1);

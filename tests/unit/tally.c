@@ -106,9 +106,8 @@ static void test_json(void)
 	CHECK_STR(out.data, "\"a\\\"b\\\\c\\u000a\\u0001\\u007f \xc3\xa4 \\u00e4 \\u00ed\\u00a0\\u0080 \xf0\x9f\x98\x80 "
 			    "\\u00c0\\u00af \\u00f4\\u0090\\u0080\\u0080\"");
 	buf_clear(&out);
-	CHECK(json_f64(&out, 0.1) == 0 && json_f32(&out, 0.1f) == 0 && json_f64(&out, INFINITY) == 0 &&
-		json_f32(&out, NAN) == 0);
-	CHECK_STR(out.data, "0.10.1nullnull");
+	CHECK(json_f64(&out, 0.1) == 0 && json_f64(&out, INFINITY) == 0 && json_f64(&out, NAN) == 0);
+	CHECK_STR(out.data, "0.1nullnull");
 	for (const char *const *s = numbers; *s; s++) {
 		buf_clear(&out);
 		CHECK(json_value(&out, *s) == 0);

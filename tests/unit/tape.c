@@ -489,10 +489,9 @@ static void test_wrong_place(void)
 
 static void test_follow(void)
 {
-	struct tape_reader *r, *again;
+	struct tape_reader *r;
 	const struct tape_line *l;
 	struct tape *one, *two;
-	struct tape_place place;
 	digest at3;
 
 	clear();
@@ -500,7 +499,6 @@ static void test_follow(void)
 	CHECK(tape_read(r, &l) == 0);
 	one = begin(1, 0, NULL);
 	CHECK(tape_read(r, &l) == 1 && tape_read(r, &l) == 0);
-	tape_read_place(r, &place);
 	add(one, 1);
 	spew(1, "3 0.", 4, O_APPEND); /* half of a line, which is cut back */
 	CHECK(tape_read(r, &l) == 1);
@@ -523,22 +521,12 @@ static void test_follow(void)
 	tape_read_upto(r, 2);
 	CHECK(tape_read(r, &l) == 1 && l->epoch == 2 && tape_read(r, &l) == 1 && tape_read(r, &l) == 0);
 	CHECK(tape_read_number(r) == 5);
-	/* another goes on from where the first stood then */
-	CHECK(tape_read_open(&again, RUN, 2) == 0 && tape_read_resume(again, &place) == 0);
-	CHECK(tape_read(again, &l) == 1);
-	CHECK_STR(tape_text(l, "round"), "1");
-	CHECK(tape_read(again, &l) == 1 && tape_read(again, &l) == 1 && l->epoch == 2);
-	tape_read_close(again);
 	/* what was read is superseded */
-	tape_read_place(r, &place);
 	tape_close(two);
 	two = begin(3, 3, &at3);
 	tape_read_upto(r, 3);
 	CHECK(tape_read(r, &l) == ERR_AGAIN);
 	tape_read_close(r);
-	CHECK(tape_read_open(&again, RUN, 3) == 0);
-	CHECK(tape_read_resume(again, &place) == ERR_AGAIN);
-	tape_read_close(again);
 	CHECK_STR(read_all(3), "- 1 2 - end");
 	tape_close(two);
 	tape_close(one);
