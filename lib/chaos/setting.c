@@ -77,7 +77,8 @@ int setting_number(const char *text, double *out)
 	return 0;
 }
 
-int setting_time(const char *text, double *out)
+/* As num_seconds, and "0"; "never" is HUGE_VAL. */
+static int parse_time(const char *text, double *out)
 {
 	*out = strcmp(text, "never") == 0 ? HUGE_VAL : 0;
 	if (*out > 0 || strcmp(text, "0") == 0 || num_seconds(text, out) == 0)
@@ -102,13 +103,13 @@ static int repair(struct sim_conf *c, const char *text)
 	int rc;
 
 	if (!dash || (size_t)(dash - text) >= sizeof low) {
-		rc = setting_time(text, &c->repair_low);
+		rc = parse_time(text, &c->repair_low);
 		c->repair_high = c->repair_low;
 		return rc;
 	}
 	snprintf(low, sizeof low, "%.*s", (int)(dash - text), text);
-	rc = setting_time(low, &c->repair_low);
-	return rc < 0 ? rc : setting_time(dash + 1, &c->repair_high);
+	rc = parse_time(low, &c->repair_low);
+	return rc < 0 ? rc : parse_time(dash + 1, &c->repair_high);
 }
 
 static int adopt(struct sim_conf *c, const char *text)
@@ -126,7 +127,7 @@ int setting_apply(struct sim_conf *c, enum setting k, const char *text)
 
 	switch (rows[k].type) {
 	case TIME:
-		return setting_time(text, (double *)at);
+		return parse_time(text, (double *)at);
 	case NUMBER:
 		return setting_number(text, (double *)at);
 	case COUNT:

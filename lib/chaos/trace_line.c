@@ -37,7 +37,8 @@ const char *trace_why_name(enum trace_why w)
 	return whys[w];
 }
 
-int trace_find(const char *word, const char *const *list, size_t n)
+/* Its index, or -1. */
+static int find(const char *word, const char *const *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(list[i], word) == 0)
@@ -56,7 +57,7 @@ int trace_not_so(const char *what, const char *text)
 
 int trace_mode_parse(const char *name, enum trace_mode *m)
 {
-	int i = trace_find(name, modes, sizeof modes / sizeof modes[0]);
+	int i = find(name, modes, sizeof modes / sizeof modes[0]);
 
 	if (i < 0)
 		return trace_not_so("mode: those are lockstep, elastic, diloco and decoupled", name);
@@ -66,7 +67,7 @@ int trace_mode_parse(const char *name, enum trace_mode *m)
 
 int trace_why_parse(const char *name, enum trace_why *w)
 {
-	int i = trace_find(name, whys, sizeof whys / sizeof whys[0]);
+	int i = find(name, whys, sizeof whys / sizeof whys[0]);
 
 	if (i < 0)
 		return trace_not_so("reason to stop", name);

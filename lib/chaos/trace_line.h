@@ -24,8 +24,6 @@ extern const struct trace_row trace_rows[TRACE_KINDS];
 
 /* "'TEXT' is no WHAT", ERR_DATA. */
 int trace_not_so(const char *what, const char *text);
-/* Index of a word in a list, or -1. */
-int trace_find(const char *word, const char *const *list, size_t n);
 int trace_why_parse(const char *name, enum trace_why *w) ERR_MUST;
 
 #endif

@@ -54,7 +54,8 @@ int key_config_path(struct buf *out)
 	return err_set(ERR_IO, "no place for keys: neither HOME nor XDG_CONFIG_HOME is set");
 }
 
-int key_config_dir(struct buf *out)
+/* Made (0700) when missing. */
+static int make_config(struct buf *out)
 {
 	int rc = key_config_path(out);
 
@@ -370,7 +371,7 @@ int key_generate(const char *stem, struct say *say)
 /* CONFIG/default, its directory made if need be. */
 static int default_stem(struct buf *stem)
 {
-	int rc = key_config_dir(stem);
+	int rc = make_config(stem);
 
 	return rc < 0 ? rc : buf_str(stem, "/default");
 }

@@ -33,7 +33,6 @@ struct key {
 int key_name_check(const char *what, const char *name) ERR_MUST;
 /* Where CONFIG is, there or not; ERR_IO when the environment does not say. */
 int key_config_path(struct buf *out) ERR_MUST;
-int key_config_dir(struct buf *out) ERR_MUST; /* made (0700) when missing */
 
 /* Writes STEM.key and STEM.pub, named by the last part of STEM; never over an existing file. What was
  * made is noted through `say`, here and below. */

@@ -31,14 +31,15 @@ struct shard_writer {
 	uint8_t packed[FRAME_BYTES_INT];
 };
 
-enum dtype shard_dtype(uint32_t vocab)
+/* The smallest type that holds ids below vocab. */
+static enum dtype dtype_for(uint32_t vocab)
 {
 	return vocab <= 1u << 8 ? DTYPE_U8 : vocab <= 1u << 16 ? DTYPE_U16 : DTYPE_U32;
 }
 
 static struct tensor tokens_tensor(const struct shard_info *info)
 {
-	return (struct tensor){ .name = TENSOR, .dtype = shard_dtype(info->vocab),
+	return (struct tensor){ .name = TENSOR, .dtype = dtype_for(info->vocab),
 				.enc = ENC_PLAIN, .rank = 1, .dim = { info->tokens } };
 }
 
@@ -87,7 +88,7 @@ static int read_info(struct shard_info *info, const struct header *h)
 	if (vocab == 0)
 		return err_set(ERR_DATA, "the header does not give the vocabulary");
 	if (ts->n != 1 || strcmp(ts->v[0].name, TENSOR) != 0 || ts->v[0].rank != 1 ||
-	    ts->v[0].dtype != shard_dtype(info->vocab))
+	    ts->v[0].dtype != dtype_for(info->vocab))
 		return err_set(ERR_DATA, "the tensor table is not that of a shard");
 	info->tokens = ts->v[0].count;
 	return 0;
@@ -153,7 +154,7 @@ int shard_open(struct shard **out, const char *path, const struct trust *trust)
 		shard_close(s);
 		return rc;
 	}
-	s->dtype = shard_dtype(s->info.vocab);
+	s->dtype = dtype_for(s->info.vocab);
 	*out = s;
 	return 0;
 }
@@ -241,7 +242,7 @@ int shard_create(struct shard_writer **out, int fd, const struct shard_info *inf
 	if (!w)
 		return err_nomem();
 	w->vocab = info->vocab;
-	w->dtype = shard_dtype(info->vocab);
+	w->dtype = dtype_for(info->vocab);
 	rc = write_info(&h, info);
 	if (rc == 0)
 		rc = frame_create(&w->frames, fd, &h, key, NULL);

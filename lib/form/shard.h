@@ -27,9 +27,6 @@ struct shard_info {
 	char vocabulary[VOCAB_DIGEST]; /* digest of what its ids stand for (vocab.h); "": unknown */
 };
 
-/* The smallest type that holds ids below vocab. */
-enum dtype shard_dtype(uint32_t vocab);
-
 struct shard;
 int shard_open(struct shard **out, const char *path, const struct trust *trust) ERR_MUST;
 void shard_close(struct shard *s);

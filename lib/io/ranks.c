@@ -303,14 +303,9 @@ int ranks_count(const struct ranks *r)
 	return r ? r->n : 1;
 }
 
-int ranks_here(const struct ranks *r)
-{
-	return r ? r->here : 1;
-}
-
 int ranks_threads(const struct ranks *r)
 {
-	const int cpus = pool_cpus(), share = cpus / ranks_here(r);
+	const int cpus = pool_cpus(), share = cpus / (r ? r->here : 1);
 
 	if (cpus < sysconf(_SC_NPROCESSORS_ONLN))
 		return cpus;

@@ -31,7 +31,6 @@ void ranks_close(struct ranks *r, bool well);
 
 int ranks_self(const struct ranks *r);  /* 0: the first, and when r is NULL */
 int ranks_count(const struct ranks *r); /* 1 when r is NULL */
-int ranks_here(const struct ranks *r);  /* of them on this host */
 /* Threads for this rank: all processors it is bound to, or its share of those that ranks of this host have
  * in common. */
 int ranks_threads(const struct ranks *r);

@@ -62,7 +62,8 @@ int audit_tape(const struct audit *a, struct tape_reader **out)
 
 /* ---- beats ---- */
 
-int audit_beat(const struct audit *a, const char *learner, struct beat *b)
+/* Into an empty one: 1, 0 when there is none. */
+static int read_beat(const struct audit *a, const char *learner, struct beat *b)
 {
 	struct header h = { .keys = { 0 } };
 	char path[RUNDIR_PATH];
@@ -87,7 +88,7 @@ static int take_beat(const struct audit *a, const char *learner,
 	int (*take)(void *ctx, const struct beat *b), void *ctx, struct say *say)
 {
 	struct beat beat = { .fragments = 0 };
-	int rc = audit_beat(a, learner, &beat);
+	int rc = read_beat(a, learner, &beat);
 
 	if (rc > 0) {
 		rc = take(ctx, &beat);

@@ -30,11 +30,6 @@ void audit_close(struct audit *a);
 int audit_serial(const struct manifest *m, const struct trust *user) ERR_MUST;
 /* All of the tape, which must have the line that the head names; without a head, whatever is there. */
 int audit_tape(const struct audit *a, struct tape_reader **out) ERR_MUST;
-/*
- * The newest beat of a learner, into an empty one: 1, 0 when there is none. Errors are about that file:
- * ERR_AUTH of a stranger, ERR_DATA half copied, ...
- */
-int audit_beat(const struct audit *a, const char *learner, struct beat *b) ERR_MUST;
 /* Calls take with each learner's beat, in order of name, until it returns less than 0; what can't be read
  * is warned about and passed over. */
 int audit_beats(const struct audit *a, int (*take)(void *ctx, const struct beat *b), void *ctx,
