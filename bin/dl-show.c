@@ -133,14 +133,13 @@ static void tell(const struct input *in, const digest *id)
 		frame_bytes(in->reader));
 }
 
-static int verify(struct context *c, const struct input *in)
+static int verify(const struct input *in)
 {
 	struct frame_reader *r = in->reader;
 	struct frame_slice s;
 	digest id;
 	int rc;
 
-	(void)c;
 	while ((rc = frame_next(r, &s)) > 0)
 		if (say_due(&say))
 			say_progress(&say, "%s: %" PRIu64 " MB", frame_name(r),
@@ -192,7 +191,7 @@ static void one_file(struct context *c, const char *path)
 	if (rc == 0 && !o.verify)
 		rc = report_head(&c->report, in.reader, in.signer, in.revoked);
 	if (rc == 0)
-		rc = (o.verify ? verify : show)(c, &in);
+		rc = o.verify ? verify(&in) : show(c, &in);
 	if (rc < 0)
 		note(c, rc);
 	input_close(&in);
