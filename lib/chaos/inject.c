@@ -234,7 +234,7 @@ static int add_body(struct inject *j, size_t i, bool copies, bool clocks)
 	return rc;
 }
 
-static int next_fault(struct inject *j)
+static void next_fault(struct inject *j)
 {
 	const struct inject_conf *c = j->c;
 
@@ -244,7 +244,6 @@ static int next_fault(struct inject *j)
 		j->next = c->plan[j->planned++];
 	else
 		j->more = false;
-	return 0;
 }
 
 static int make_folders(const struct inject_conf *c)
@@ -279,7 +278,7 @@ static int prepare(struct inject *j)
 		rc = add_body(j, i, copies, clocks);
 	j->more = true;
 	if (rc == 0)
-		rc = next_fault(j);
+		next_fault(j);
 	if (rc == 0 && c->manifest)
 		rc = meter_look(&j->out->meter);
 	for (size_t i = 0; rc == 0 && i < n && c->manifest && !j->out->meter.headed; i++)
@@ -306,7 +305,10 @@ static int strike(struct inject *j)
 		if (rc == 0 && !fault_of_file(j->next.kind)) /* the others once they have hit */
 			rc = tell(j, &j->next, "", true);
 	}
-	return rc < 0 ? rc : next_fault(j);
+	if (rc < 0)
+		return rc;
+	next_fault(j);
+	return 0;
 }
 
 /* What is due; what is left after a burst is due in the next turn. */
