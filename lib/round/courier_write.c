@@ -37,15 +37,12 @@ static int judge_beat(struct courier *c, const char *path)
 	struct beat b = { 0 };
 	struct sig_public signer;
 	int rc = card_parse(&h, &signer, c->scratch.data, c->scratch.len, path, &c->learners);
-	bool own = memcmp(&signer, &c->key->secret.pub, sizeof signer) == 0;
+	bool ours = rc == 0 && memcmp(&signer, &c->key->secret.pub, sizeof signer) == 0 &&
+		beat_read(&b, &h, c->cut->n) == 0 && strcmp(b.run, c->mine.run) == 0;
 
-	if (rc < 0 || !own || beat_read(&b, &h, c->cut->n) < 0) {
-		header_release(&h);
-		return 0; /* not ours: it is written over */
-	}
-	header_release(&h);
-	rc = strcmp(b.run, c->mine.run) == 0 ? superseded(c, &b) : 0;
+	rc = ours ? superseded(c, &b) : 0; /* what is not is written over */
 	beat_release(&b);
+	header_release(&h);
 	return rc;
 }
 
