@@ -2,7 +2,6 @@
  * dl-export - a sealed file in, a format of others out.
  */
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/opt.h"

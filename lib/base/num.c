@@ -1,6 +1,5 @@
 #include "base/num.h"
 
-#include <errno.h>
 #include <float.h>
 #include <locale.h>
 #include <math.h>

@@ -8,7 +8,6 @@
 #ifndef TENSOR_H
 #define TENSOR_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

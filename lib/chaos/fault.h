@@ -25,7 +25,6 @@
 #define FAULT_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"

@@ -15,7 +15,6 @@
 #define GANTT_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "chaos/trace.h"
 #include "io/gnuplot.h"

@@ -9,8 +9,6 @@
 #ifndef MIRROR_H
 #define MIRROR_H
 
-#include <stdint.h>
-
 #include "base/err.h"
 #include "chaos/fault.h"
 

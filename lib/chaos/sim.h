@@ -12,8 +12,6 @@
 #ifndef SIM_H
 #define SIM_H
 
-#include <stdint.h>
-
 #include "base/err.h"
 #include "chaos/sim_conf.h"
 #include "chaos/trace.h"

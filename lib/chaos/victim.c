@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #define TURN 0.2     /* seconds of a slowed process's turns */

@@ -31,7 +31,6 @@
 #ifndef FRAME_H
 #define FRAME_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "form/lanes.h"
 #include "form/reader.h"
 #include "io/fd.h"
 

@@ -2,12 +2,9 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
-#include "base/say.h"
 
 #define TENSOR_LINE 320 /* longest tensor line: name, type, four dimensions, encoding */
 

@@ -2,8 +2,6 @@
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/say.h"

@@ -5,7 +5,6 @@
 #define READER_H
 
 #include "form/gang.h"
-#include "form/lanes.h"
 #include "form/ledger.h"
 
 struct frame_reader {

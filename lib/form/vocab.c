@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "base/say.h"
 #include "form/sig.h"
 #include "io/fd.h"
 #include "io/output.h"

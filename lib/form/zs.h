@@ -6,7 +6,6 @@
 #define ZS_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 #include "base/err.h"
 

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define WRITER_WAIT 5000 /* milliseconds a named FIFO is given to find a writer */

@@ -33,7 +33,6 @@ static int launched(void)
 
 #ifdef WITH_MPI
 
-#include <limits.h>
 #include <mpi.h>
 #include <time.h>
 

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 #include "io/term.h"
 
 #include <poll.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 

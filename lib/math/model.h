@@ -15,7 +15,6 @@
 #ifndef MODEL_H
 #define MODEL_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/pool.h"

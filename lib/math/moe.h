@@ -22,7 +22,6 @@
 #ifndef MOE_H
 #define MOE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

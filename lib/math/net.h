@@ -10,7 +10,6 @@
 #ifndef NET_H
 #define NET_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"

@@ -22,7 +22,6 @@
 #ifndef BEAT_H
 #define BEAT_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "form/header.h"

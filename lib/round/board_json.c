@@ -1,6 +1,5 @@
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "base/json.h"
 #include "round/board.h"

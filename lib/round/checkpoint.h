@@ -8,8 +8,6 @@
 #ifndef CHECKPOINT_H
 #define CHECKPOINT_H
 
-#include <stdbool.h>
-
 #include "base/err.h"
 #include "base/pool.h"
 #include "form/frame.h"

@@ -12,8 +12,6 @@
 #ifndef DATASET_H
 #define DATASET_H
 
-#include <stdint.h>
-
 #include "base/err.h"
 #include "form/trust.h"
 #include "math/model_conf.h"

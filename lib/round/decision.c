@@ -1,6 +1,5 @@
 #include "round/decision.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

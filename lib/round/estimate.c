@@ -1,7 +1,6 @@
 #include "round/estimate.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "base/num.h"
 

@@ -10,7 +10,6 @@
 #ifndef ESTIMATE_H
 #define ESTIMATE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"

@@ -21,7 +21,6 @@
 #include <stdint.h>
 
 #include "form/header.h"
-#include "form/key.h"
 #include "form/sig.h"
 #include "form/trust.h"
 #include "round/policy.h"

@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define SILENT 4    /* beat intervals after which a learner does not count until it is back */
 #define FORGET 0.98 /* of the longest beat interval, each beat: bursts do not make a learner look silent */

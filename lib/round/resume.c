@@ -3,10 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/num.h"
 #include "io/wake.h"
 #include "round/rundir.h"
 #include "round/syncing.h"

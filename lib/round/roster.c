@@ -1,7 +1,6 @@
 #include "round/roster.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -14,7 +14,6 @@
 #ifndef ROUTED_H
 #define ROUTED_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/conf.h"

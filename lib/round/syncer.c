@@ -2,11 +2,8 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "form/card.h"
 #include "io/place.h"

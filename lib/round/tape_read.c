@@ -1,7 +1,6 @@
 #include "round/tape_line.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
