@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/num.h"
@@ -14,6 +13,7 @@
 #include "chaos/gantt.h"
 #include "form/key.h"
 #include "form/trust.h"
+#include "io/dir.h"
 #include "io/fd.h"
 #include "io/gnuplot.h"
 #include "io/output.h"
@@ -232,11 +232,9 @@ static int draw_tables(struct buf *script, const struct curves_conf *conf, char 
 
 /* ---- which of them ---- */
 
-static bool is_directory(const char *path)
+static bool is_run(const char *path)
 {
-	struct stat st;
-
-	return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+	return strcmp(path, "-") != 0 && dir_is(path);
 }
 
 /* The first line of a trace, and of nothing else here. */
@@ -290,11 +288,11 @@ static int draw(struct buf *script, char **words, int n)
 	if ((rc = output_apart_all(o.out, words, (size_t)n)) < 0)
 		return rc;
 	for (int i = 0; i < n; i++)
-		if (n > 1 && is_directory(words[i]))
+		if (n > 1 && is_run(words[i]))
 			return err_set(ERR_USAGE, "one run at a time: '%s'", words[i]);
 	if ((rc = parse_format(&page)) < 0)
 		return rc;
-	if (is_directory(words[0]))
+	if (is_run(words[0]))
 		rc = draw_run(script, &g, words[0], &page);
 	else
 		rc = n == 1 ? draw_file(script, &g, words[0], &conf, &page)

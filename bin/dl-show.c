@@ -5,13 +5,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/opt.h"
 #include "base/say.h"
 #include "form/content.h"
 #include "form/report.h"
+#include "io/dir.h"
 #include "io/fd.h"
 #include "round/explain.h"
 #include "round/run_report.h"
@@ -323,13 +323,6 @@ static void one_run(struct context *c, const char *name)
 	close(home);
 }
 
-static bool is_directory(const char *path)
-{
-	struct stat st;
-
-	return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 static bool of_run(void)
 {
 	return o.tape || o.ledger || o.why;
@@ -340,7 +333,7 @@ static void one_word(struct context *c, const char *path, bool first)
 	buf_clear(&c->report.out);
 	if (!o.verify && !first && !o.json && buf_str(&c->report.out, "\n") < 0)
 		note(c, ERR_NOMEM);
-	if (of_run() || is_directory(path))
+	if (of_run() || (strcmp(path, "-") != 0 && dir_is(path)))
 		one_run(c, path);
 	else
 		one_file(c, path);

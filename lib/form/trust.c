@@ -239,11 +239,7 @@ static int load_file(struct trust *t, const char *path)
 
 static int load_given(struct trust *t, const char *path)
 {
-	struct stat st;
-
-	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-		return load_directory(t, path);
-	return load_file(t, path);
+	return dir_is(path) ? load_directory(t, path) : load_file(t, path);
 }
 
 static const char *given_path(const char *path)
@@ -306,11 +302,10 @@ int trust_reader(struct trust *t, const char *key, const char *path)
 /* Only what is revoked. */
 static int load_all_revoked(struct trust *t, const char *path)
 {
-	struct stat st;
 	int rc = 0;
 
 	path = given_path(path);
-	if (path && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+	if (path && dir_is(path))
 		rc = load_revoked(t, path);
 	return rc < 0 ? rc : load_user(t, false);
 }

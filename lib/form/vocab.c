@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "form/sig.h"
+#include "io/dir.h"
 #include "io/fd.h"
 #include "io/output.h"
 
@@ -312,10 +312,7 @@ static int load(struct vocab *v, const char *path)
 /* What there is to read under a path; the caller frees it. */
 static int file_of(char **file, const char *path)
 {
-	struct stat st;
-	bool directory = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-
-	if (asprintf(file, "%s%s", path, directory ? "/tokenizer.model" : "") < 0)
+	if (asprintf(file, "%s%s", path, dir_is(path) ? "/tokenizer.model" : "") < 0)
 		*file = NULL;
 	return *file ? 0 : err_nomem();
 }

@@ -7,16 +7,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int make_one(const char *path, mode_t mode)
+bool dir_is(const char *path)
 {
 	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static int make_one(const char *path, mode_t mode)
+{
 	int e;
 
 	if (mkdir(path, mode) == 0)
 		return 0;
 	/* What may not be made, as on a read-only root, may well be there. */
 	e = errno;
-	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+	if (dir_is(path))
 		return 0;
 	errno = e;
 	return err_sys("%s", path);
