@@ -201,3 +201,17 @@ int meta_want(const struct meta *m, enum kind want)
 	return err_set(ERR_DATA, "is %s %s, not %s %s", article(m->kind), kind_name(m->kind),
 		article(want), kind_name(want));
 }
+
+static int same_word(const char *what, const char *have, const char *want)
+{
+	if (strcmp(have, want) == 0)
+		return 0;
+	return err_set(ERR_DATA, "is of another %s (%.16s, not %.16s)", what, have, want);
+}
+
+int meta_same_run(const struct meta *m, const struct meta *other)
+{
+	int rc = same_word("run", m->run, other->run);
+
+	return rc < 0 ? rc : same_word("model", m->model, other->model);
+}

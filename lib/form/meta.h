@@ -54,5 +54,7 @@ int meta_read(struct meta *m, const struct header *h) ERR_MUST;
 int meta_write(const struct meta *m, struct header *h) ERR_MUST;
 /* ERR_DATA unless the kind is the wanted one: "is a delta, not a checkpoint". */
 int meta_want(const struct meta *m, enum kind want) ERR_MUST;
+/* ERR_DATA unless run and model are those of the other. */
+int meta_same_run(const struct meta *m, const struct meta *other) ERR_MUST;
 
 #endif

@@ -14,22 +14,13 @@
 
 /* ---- reading ---- */
 
-static int same_word(const char *what, const char *have, const char *want)
-{
-	if (strcmp(have, want) == 0)
-		return 0;
-	return err_set(ERR_DATA, "is of another %s (%.16s, not %.16s)", what, have, want);
-}
-
 static int check_owner(const struct meta *have, const struct meta *want)
 {
 	int rc;
 
 	if ((rc = meta_want(have, KIND_STATE)) < 0)
 		return rc;
-	if ((rc = same_word("run", have->run, want->run)) < 0)
-		return rc;
-	if ((rc = same_word("model", have->model, want->model)) < 0)
+	if ((rc = meta_same_run(have, want)) < 0)
 		return rc;
 	if (strcmp(have->learner, want->learner) != 0)
 		return err_set(ERR_DATA, "is of learner '%s', not '%s' (-i %s goes on with it)",

@@ -118,13 +118,6 @@ int run_state_write(const struct run_state *s, int fd, const struct meta *about,
 
 /* ---- reading ---- */
 
-static int same_word(const char *what, const char *have, const char *want)
-{
-	if (strcmp(have, want) == 0)
-		return 0;
-	return err_set(ERR_DATA, "is of another %s (%.16s, not %.16s)", what, have, want);
-}
-
 /* Is it a state of this run and model at all? */
 static int check_kind(const struct header *h, struct meta *m, const struct meta *about,
 	const struct tensors *layout, enum optimizer_kind optimizer)
@@ -134,9 +127,7 @@ static int check_kind(const struct header *h, struct meta *m, const struct meta 
 	if (rc == 0)
 		rc = meta_want(m, KIND_STATE);
 	if (rc == 0)
-		rc = same_word("run", m->run, about->run);
-	if (rc == 0)
-		rc = same_word("model", m->model, about->model);
+		rc = meta_same_run(m, about);
 	return rc == 0 ? moments_check(h, layout, optimizer) : rc;
 }
 
