@@ -52,7 +52,7 @@ const char *setting_name(enum setting k)
 	return rows[k].name;
 }
 
-static int not_so(const char *what, const char *text)
+int setting_not_so(const char *what, const char *text)
 {
 	char shown[120];
 
@@ -68,10 +68,10 @@ int setting_number(const char *text, double *out)
 	const char *at = n ? strchr(suffix, text[n - 1]) : NULL;
 
 	if (n >= sizeof word)
-		return not_so("number", text);
+		return setting_not_so("number", text);
 	snprintf(word, sizeof word, "%.*s", (int)(n - (at != NULL)), text);
 	if (num_f64(word, out) < 0 || !(*out >= 0))
-		return not_so("number such as 0.5, 24 or 1.2M", text);
+		return setting_not_so("number such as 0.5, 24 or 1.2M", text);
 	for (; at && at >= suffix; at--)
 		*out *= 1000;
 	return 0;
@@ -83,7 +83,7 @@ static int parse_time(const char *text, double *out)
 	*out = strcmp(text, "never") == 0 ? HUGE_VAL : 0;
 	if (*out > 0 || strcmp(text, "0") == 0 || num_seconds(text, out) == 0)
 		return 0;
-	return not_so("time such as 90, 9.5s, 5m, 1h, 365d or never", text);
+	return setting_not_so("time such as 90, 9.5s, 5m, 1h, 365d or never", text);
 }
 
 static int count(const char *text, double most, double *out)
@@ -91,7 +91,7 @@ static int count(const char *text, double most, double *out)
 	int rc = setting_number(text, out);
 
 	if (rc == 0 && (*out != floor(*out) || *out > most))
-		return not_so("whole number, or too large a one", text);
+		return setting_not_so("whole number, or too large a one", text);
 	return rc;
 }
 
@@ -116,7 +116,7 @@ static int adopt(struct sim_conf *c, const char *text)
 {
 	c->rebase = strcmp(text, "rebase") == 0;
 	return c->rebase || strcmp(text, "overwrite") == 0 ? 0
-		: not_so("rule of adoption: those are overwrite and rebase", text);
+		: setting_not_so("rule of adoption: those are overwrite and rebase", text);
 }
 
 int setting_apply(struct sim_conf *c, enum setting k, const char *text)

@@ -20,6 +20,8 @@ int setting_apply(struct sim_conf *c, enum setting k, const char *text) ERR_MUST
 
 /* A number not below 0, with k, M, G or T behind it for thousands, and so on. ERR_USAGE. */
 int setting_number(const char *text, double *out) ERR_MUST;
+/* "'TEXT' is no WHAT", ERR_USAGE. */
+int setting_not_so(const char *what, const char *text);
 /* "1,1,0.8": allocated, the caller frees it; how many, or ERR_USAGE. */
 int setting_speeds(const char *text, double **out) ERR_MUST;
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/say.h"
 #include "chaos/setting.h"
 
 /* ---- lists ---- */
@@ -24,25 +23,17 @@ static bool next_word(const char **text, char *word, size_t cap)
 	return true;
 }
 
-static int not_so(const char *what, const char *text)
-{
-	char shown[120];
-
-	say_escape(shown, sizeof shown, text);
-	return err_set(ERR_USAGE, "'%s' is no %s", shown, what);
-}
-
 int sweep_modes(struct sweep *s, const char *text)
 {
 	char word[32];
 
 	for (s->modes = 0; *text;) {
 		if (s->modes == 4 || !next_word(&text, word, sizeof word))
-			return not_so("list of modes", text);
+			return setting_not_so("list of modes", text);
 		if (trace_mode_parse(word, &s->mode[s->modes++]) < 0)
 			return ERR_USAGE;
 	}
-	return s->modes ? 0 : not_so("list of modes", "");
+	return s->modes ? 0 : setting_not_so("list of modes", "");
 }
 
 /* Numbers from the last two on, each by their ratio, up to but without `last`. */
@@ -68,7 +59,7 @@ int sweep_numbers(double *out, const char *text, double most)
 
 	while (*text) {
 		if (!next_word(&text, word, sizeof word))
-			return not_so("list of numbers", text);
+			return setting_not_so("list of numbers", text);
 		if (strcmp(word, "...") == 0 && !dots) {
 			dots = true;
 			continue;
@@ -76,7 +67,7 @@ int sweep_numbers(double *out, const char *text, double most)
 		if (setting_number(word, &x) < 0)
 			return ERR_USAGE;
 		if (!(x > 0))
-			return not_so("number above 0", word);
+			return setting_not_so("number above 0", word);
 		if (x > most)
 			return err_set(ERR_USAGE, "%s is more than %g", word, most);
 		if (dots && (n = fill(out, n, x)) < 0)
@@ -86,7 +77,7 @@ int sweep_numbers(double *out, const char *text, double most)
 			return err_set(ERR_USAGE, "more than %d numbers", SWEEP_VALUES);
 		out[n++] = x;
 	}
-	return dots || !n ? not_so("list of numbers", text) : n;
+	return dots || !n ? setting_not_so("list of numbers", text) : n;
 }
 
 /* ---- running ---- */
