@@ -187,9 +187,7 @@ int sim_syncer_act(struct sim *s)
 	int rc = s->merging ? end_merge(s) : 0;
 
 	while (rc == 0) {
-		rc = policy_next(s->policy, s->now, &d);
-		if (rc < 0)
-			break;
+		policy_next(s->policy, s->now, &d);
 		switch (d.act) {
 		case POLICY_CALL:
 			rc = call(s, &d);

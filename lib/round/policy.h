@@ -139,7 +139,7 @@ struct policy_step {
 	                       list that takes the place of the one before */
 };
 /* A CALL and an ABANDON are said again until they are done, a MERGE is said once. */
-int policy_next(struct policy *p, double now, struct policy_step *s) ERR_MUST;
+void policy_next(struct policy *p, double now, struct policy_step *s);
 /* The CALL that was just decided is out, published at `now`. */
 int policy_called(struct policy *p, double now, uint64_t round) ERR_MUST;
 /* A MERGE is published; it took so many seconds from the decision. The round is over. */

@@ -337,7 +337,7 @@ static double wake(const struct policy *p)
 	return t;
 }
 
-int policy_next(struct policy *p, double now, struct policy_step *s)
+void policy_next(struct policy *p, double now, struct policy_step *s)
 {
 	struct round *r;
 
@@ -361,5 +361,4 @@ int policy_next(struct policy *p, double now, struct policy_step *s)
 	} else {
 		s->until = wake(p);
 	}
-	return 0;
 }

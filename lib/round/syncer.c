@@ -130,8 +130,7 @@ static int decide(struct syncer *s, double *until)
 
 	expire(s);
 	while (rc == 0) {
-		if ((rc = policy_next(s->policy, syncer_now(s), &st)) < 0)
-			return rc;
+		policy_next(s->policy, syncer_now(s), &st);
 		c = syncer_call(s, st.round);
 		*until = st.until;
 		if (st.act == POLICY_WAIT)
