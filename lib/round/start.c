@@ -118,13 +118,15 @@ static int tell_history(struct syncer *s)
 	return rc;
 }
 
-static int invited_numbers(unsigned *out, size_t *n, const struct syncer *s, const struct call *c)
+/* How many there are, and their numbers. */
+static size_t invited_numbers(unsigned *out, const struct syncer *s, const struct call *c)
 {
-	*n = 0;
+	size_t n = 0;
+
 	for (size_t i = 0; i < s->roster.n; i++)
 		if (call_invites(c, s->roster.v[i]->name))
-			out[(*n)++] = (unsigned)i;
-	return 0;
+			out[n++] = (unsigned)i;
+	return n;
 }
 
 static int resume_rounds(struct syncer *s)
@@ -139,10 +141,9 @@ static int resume_rounds(struct syncer *s)
 		if (!c->open)
 			continue;
 		c->called = syncer_now(s);
-		rc = invited_numbers(invited, &n, s, c);
-		if (rc == 0)
-			rc = policy_resume(s->policy, syncer_now(s), c->round, c->fragment,
-				c->invited ? invited : NULL, c->invited ? n : 0);
+		n = invited_numbers(invited, s, c);
+		rc = policy_resume(s->policy, syncer_now(s), c->round, c->fragment, c->invited ? invited : NULL,
+			c->invited ? n : 0);
 		for (size_t k = 0; k < c->slots && rc == 0; k++)
 			if (c->slot[k].state == SLOT_REFUSED)
 				policy_refused(s->policy, syncer_now(s), c->round, (unsigned)k);

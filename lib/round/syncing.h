@@ -82,7 +82,7 @@ struct syncer {
 	uint64_t ckpt;       /* step of the last checkpoint */
 	double began;        /* of this epoch */
 	double merged;       /* when the last merge was published */
-	double head_due, check_due, manifest_due, mend_due; /* times */
+	double head_due, check_due, mend_due; /* times */
 	bool dirty;          /* head has changed */
 	bool did;            /* something was called or merged */
 	bool told_few;       /* that the last rounds are merged with fewer answers than a quorum */
