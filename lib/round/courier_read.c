@@ -83,18 +83,7 @@ int courier_refresh(struct courier *c)
 
 static int parse_head(struct courier *c, struct head *out)
 {
-	struct header h = { 0 };
-	struct sig_public signer;
-	int rc = card_parse(&h, &signer, c->head.data, c->head.len, RUNDIR_HEAD, &c->syncers);
-
-	if (rc == 0)
-		rc = head_read(out, &h, c->cut->n);
-	header_release(&h);
-	if (rc == 0 && strcmp(out->run, c->conf.about.run) != 0) {
-		head_release(out);
-		rc = err_set(ERR_AUTH, "head: of another run");
-	}
-	return rc;
+	return head_parse(out, c->head.data, c->head.len, c->conf.about.run, c->cut->n, &c->syncers);
 }
 
 /* A head knows a serial: a manifest below it is an old one. */

@@ -8,6 +8,7 @@
 
 #include "form/card.h"
 #include "form/meta.h"
+#include "io/place.h"
 #include "round/fields.h"
 #include "round/fragment.h"
 #include "round/rundir.h"
@@ -313,19 +314,30 @@ int head_read(struct head *h, const struct header *from, unsigned fragments)
 	return rc;
 }
 
-int head_load(struct head *h, const char *run, unsigned fragments, const struct trust *syncers)
+int head_parse(struct head *h, const char *bytes, size_t n, const char *run, unsigned fragments,
+	const struct trust *syncers)
 {
 	struct header from = { .keys = { 0 } };
-	int rc = card_read(&from, NULL, RUNDIR_HEAD, syncers);
+	struct sig_public signer;
+	int rc = card_parse(&from, &signer, bytes, n, RUNDIR_HEAD, syncers);
 
-	if (rc > 0) {
-		rc = head_read(h, &from, fragments);
-		if (rc == 0 && strcmp(h->run, run) != 0) {
-			head_release(h);
-			rc = err_set(ERR_AUTH, "is of another run");
-		}
-		rc = rc < 0 ? err_at(rc, "%s", RUNDIR_HEAD) : 1;
+	if (rc == 0 && (rc = head_read(h, &from, fragments)) < 0)
+		rc = err_at(rc, "%s", RUNDIR_HEAD);
+	if (rc == 0 && strcmp(h->run, run) != 0) {
+		head_release(h);
+		rc = err_set(ERR_AUTH, "%s: is of another run", RUNDIR_HEAD);
 	}
 	header_release(&from);
+	return rc;
+}
+
+int head_load(struct head *h, const char *run, unsigned fragments, const struct trust *syncers)
+{
+	struct buf bytes = BUF_INIT;
+	int rc = place_read(RUNDIR_HEAD, CARD_BYTES, &bytes);
+
+	if (rc > 0 && (rc = head_parse(h, bytes.data, bytes.len, run, fragments, syncers)) == 0)
+		rc = 1;
+	buf_release(&bytes);
 	return rc;
 }

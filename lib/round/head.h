@@ -60,8 +60,10 @@ void head_release(struct head *h);
 int head_write(const struct head *h, struct header *to) ERR_MUST; /* to: an empty header */
 /* Fills an empty head. ERR_DATA unless it has exactly `fragments` fragments. */
 int head_read(struct head *h, const struct header *from, unsigned fragments) ERR_MUST;
-/* Fills an empty head from the run directory: 1, or 0 when there is none. ERR_AUTH: sealed by none of `syncers`, or of
- * another run. */
+/* The same from the bytes of the file. ERR_AUTH: sealed by none of `syncers`, or of another run. */
+int head_parse(struct head *h, const char *bytes, size_t n, const char *run, unsigned fragments,
+	const struct trust *syncers) ERR_MUST;
+/* And from the run directory: 1, or 0 when there is none. */
 int head_load(struct head *h, const char *run, unsigned fragments, const struct trust *syncers) ERR_MUST;
 /* Is a newer than b, by epoch and counter? */
 bool head_newer(const struct head *a, const struct head *b);
