@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "form/card.h"
 #include "unit.h"
 
 static void fill(struct head *h)
@@ -154,6 +155,32 @@ static void another_number_of_fragments(void)
 	header_release(&text);
 }
 
+static int parse(const struct buf *bytes, const char *run)
+{
+	struct head h = { 0 };
+	int rc = head_parse(&h, bytes->data, bytes->len, run, 2, NULL);
+
+	head_release(&h);
+	return rc;
+}
+
+static void that_of_another_run(void)
+{
+	struct header text = { 0 };
+	struct sig_secret key;
+	struct buf bytes = BUF_INIT;
+	struct head h;
+
+	fill(&h);
+	CHECK(sig_generate(&key) == 0 && head_write(&h, &text) == 0 && card_seal(&bytes, &text, &key, NULL) == 0);
+	CHECK(parse(&bytes, h.run) == 0);
+	CHECK(parse(&bytes, "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb") == ERR_AUTH);
+	CHECK_STR(err_text(), "head: is of another run");
+	head_release(&h);
+	header_release(&text);
+	buf_release(&bytes);
+}
+
 int main(void)
 {
 	what_is_written_is_read();
@@ -161,5 +188,6 @@ int main(void)
 	newer();
 	hostile_values();
 	another_number_of_fragments();
+	that_of_another_run();
 	return unit_done("head");
 }
