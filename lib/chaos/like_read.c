@@ -308,7 +308,7 @@ static int take_line(struct like_reading *r, const struct tape_line *t)
 int like_read_lines(struct like_reading *r, struct tape_reader *tape)
 {
 	const struct tape_line *t;
-	int rc;
+	int rc = 0;
 
 	while (!r->finishing && (rc = tape_read(tape, &t)) > 0)
 		if ((rc = take_line(r, t)) < 0)
