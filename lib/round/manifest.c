@@ -152,7 +152,9 @@ int manifest_identify(struct manifest *m)
 
 static int check_members(const struct manifest *m)
 {
-	for (const struct member *a = m->member; a < m->member + m->members; a++) {
+	for (size_t i = 0; i < m->members; i++) {
+		const struct member *a = &m->member[i];
+
 		if (memcmp(&a->key.pub, &m->owner, sizeof m->owner) == 0)
 			return err_set(ERR_DATA, "member '%s' has the owner's key", a->key.name);
 		for (const struct member *b = m->member; b < a; b++) {
