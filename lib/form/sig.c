@@ -3,7 +3,8 @@
 #include <sodium.h>
 #include <string.h>
 
-_Static_assert(sizeof(crypto_generichash_state) <= sizeof(((struct sig_hash *)0)->state),
+_Static_assert(sizeof(crypto_generichash_state) + SIG_ALIGN <= sizeof(((struct sig_hash *)0)->state) &&
+	_Alignof(crypto_generichash_state) <= SIG_ALIGN,
 	"sig_hash has room for libsodium's state");
 _Static_assert(crypto_sign_SECRETKEYBYTES == sizeof(((struct sig_secret *)0)->expanded),
 	"sig_secret has room for libsodium's key");
@@ -17,7 +18,9 @@ int sig_init(void)
 
 static crypto_generichash_state *state_of(struct sig_hash *h)
 {
-	return (crypto_generichash_state *)(void *)h->state;
+	const uintptr_t past = (uintptr_t)h->state % SIG_ALIGN;
+
+	return (crypto_generichash_state *)(void *)(h->state + (past ? SIG_ALIGN - past : 0));
 }
 
 /* With a fixed output length and no key none of the three can fail. */

@@ -27,8 +27,10 @@ struct sig_secret {
 
 int sig_init(void) ERR_MUST; /* once per process, cheap to repeat */
 
-/* Incremental BLAKE2b-256; opaque, on the stack, 64-byte aligned. */
-struct sig_hash { _Alignas(64) uint8_t state[384]; };
+/* Incremental BLAKE2b-256; opaque, anywhere in memory, not to be copied or moved: libsodium wants its state aligned,
+ * which malloc does not promise, and finds a place within. */
+#define SIG_ALIGN 64
+struct sig_hash { uint8_t state[384 + SIG_ALIGN]; };
 void sig_hash_init(struct sig_hash *h);
 void sig_hash_add(struct sig_hash *h, const void *bytes, size_t n);
 void sig_hash_end(struct sig_hash *h, digest *out);
