@@ -16,15 +16,18 @@ struct entry {
 	digest id;
 	uint64_t round, incarnation; /* incarnation 0: not told */
 	uint64_t tokens, trained;    /* trained 0: not told */
+	uint64_t answered; /* its process's count of answered tokens, with these; 0: not told */
 	enum fate fate;
 	bool counts; /* its tokens are its learner's, and stand nowhere else */
+	bool old;    /* refused as one of a process that another had replaced */
+	bool stray;  /* of such a one, and what its learner counts now does not know of it */
 };
 /* What a learner did for one fragment. */
 struct account {
 	struct entry *v; /* in order of round */
 	size_t n, cap;
 	bool known;      /* the rest is up to date */
-	uint64_t merged, refused, open; /* tokens */
+	uint64_t merged, refused, open, stray; /* tokens; strays are among the others */
 	char overlap[160];
 };
 struct learner {
@@ -262,6 +265,7 @@ static int take_answer(struct books *b, const struct tape_line *l)
 	e->incarnation = tape_u64(l, "incarnation");
 	e->tokens = tape_u64(l, "tokens");
 	e->trained = tape_u64(l, "trained");
+	e->answered = tape_u64(l, "answered");
 	if (e->tokens > e->trained)
 		fault(who, "answer to round %" PRIu64 " has %" PRIu64 " tokens of %" PRIu64 " trained",
 			e->round, e->tokens, e->trained);
@@ -284,6 +288,7 @@ static bool verdict_counts(const char *verdict)
 static int take_refusal(struct books *b, const struct tape_line *l)
 {
 	const char *verdict = tape_text(l, "verdict");
+	const bool abandoned = strcmp(verdict, verdict_name(VERDICT_ABANDONED)) == 0; /* its decision is, too */
 	struct learner *who;
 	struct entry *e;
 	int rc = entry_of(b, l, &who, &e);
@@ -294,17 +299,19 @@ static int take_refusal(struct books *b, const struct tape_line *l)
 		who->late++;
 	else
 		who->refusals++;
-	if (e->fate == FATE_MERGED || e->fate == FATE_DECIDED)
+	if (e->fate == FATE_MERGED || (e->fate == FATE_DECIDED && !abandoned))
 		fault(who, "answer to round %" PRIu64 " was refused after it was accepted", e->round);
 	else
 		e->fate = FATE_REFUSED;
 	e->counts = verdict_counts(verdict);
+	e->old = strcmp(verdict, verdict_name(VERDICT_OLD_INCARNATION)) == 0;
 	if (e->trained) /* a line `answer` told of it */
 		return 0;
 	e->tokens = tape_u64(l, "tokens");
 	e->incarnation = tape_u64(l, "incarnation");
-	if (strcmp(verdict, verdict_name(VERDICT_OLD_INCARNATION)) != 0) /* whose count goes on elsewhere */
-		e->trained = tape_u64(l, "trained");
+	e->trained = tape_u64(l, "trained");
+	if (e->counts || strcmp(verdict, verdict_name(VERDICT_OVERLAP)) == 0) /* its learner's word */
+		e->answered = tape_u64(l, "answered");
 	return 0;
 }
 
@@ -382,7 +389,7 @@ static int end_decision(struct books *b, const struct tape_line *l, enum fate fa
 	size_t i = decision_of(b, round);
 	int rc;
 
-	if (i == b->decisions && fate == FATE_OPEN)
+	if (i == b->decisions && fate == FATE_REFUSED)
 		return 0; /* a call that was given up */
 	if (i == b->decisions)
 		return err_set(ERR_DATA, "round %" PRIu64 " is published and was not decided", round);
@@ -413,7 +420,7 @@ int books_line(struct books *b, const struct tape_line *l)
 	else if (strcmp(l->kind, "publish") == 0)
 		rc = end_decision(b, l, FATE_MERGED);
 	else if (strcmp(l->kind, "abandon") == 0)
-		rc = end_decision(b, l, FATE_OPEN);
+		rc = end_decision(b, l, FATE_REFUSED);
 	if (rc < 0)
 		err_at(rc, "syncer/tape.%" PRIu64 ": line %" PRIu64, l->epoch, l->number);
 	return rc;
@@ -433,6 +440,8 @@ int books_beat(struct books *b, const struct beat *beat)
 	l->incarnation = beat->incarnation;
 	l->trained = beat->trained;
 	memcpy(l->own, beat->fragment, b->fragments * sizeof *l->own);
+	for (unsigned p = 0; p < b->fragments; p++)
+		l->account[p].known = false;
 	return 0;
 }
 
@@ -448,6 +457,46 @@ int books_revoke(struct books *b, const char *learner)
 
 /* ---- sums ---- */
 
+static int newest_process_first(const void *a, const void *b)
+{
+	const struct entry *x = *(const struct entry *const *)a, *y = *(const struct entry *const *)b;
+
+	return (x->incarnation < y->incarnation) - (x->incarnation > y->incarnation);
+}
+
+/*
+ * A process that is replaced may send an answer while its successor, which has looked for answers already, starts.
+ * The successor counts on from the answers that it knows: what ends beyond where the first of a later process begins,
+ * or beyond its beat while there is none, is not among them.
+ */
+static int find_strays(struct learner *l, unsigned p)
+{
+	struct account *a = &l->account[p];
+	struct entry **v = malloc((a->n + 1) * sizeof *v);
+	uint64_t process = 0, known = UINT64_MAX, least = UINT64_MAX; /* least: with the answers of this process */
+
+	if (!v)
+		return err_nomem();
+	for (size_t i = 0; i < a->n; i++)
+		v[i] = &a->v[i];
+	qsort(v, a->n, sizeof *v, newest_process_first);
+	if (a->n && l->beat && v[0]->incarnation < l->incarnation)
+		least = l->own[p].answered;
+	for (size_t i = 0; i < a->n; i++) {
+		struct entry *e = v[i];
+		bool told = e->answered && e->answered >= e->tokens;
+
+		if (i == 0 || e->incarnation != process)
+			known = least;
+		process = e->incarnation;
+		e->stray = e->old || (told && e->answered > known);
+		if (told && e->answered - e->tokens < least)
+			least = e->answered - e->tokens;
+	}
+	free(v);
+	return 0;
+}
+
 static int by_end(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
@@ -457,7 +506,7 @@ static int by_end(const void *a, const void *b)
 	return (x->round > y->round) - (x->round < y->round);
 }
 
-/* Two that have a token in common. */
+/* Two that have a token in common. Those of strays are of another count. */
 static int find_overlap(struct account *a)
 {
 	struct entry *v = malloc((a->n + 1) * sizeof *v);
@@ -466,7 +515,7 @@ static int find_overlap(struct account *a)
 	if (!v)
 		return err_nomem();
 	for (size_t i = 0; i < a->n; i++)
-		if (a->v[i].counts && a->v[i].trained && a->v[i].tokens)
+		if (a->v[i].counts && !a->v[i].stray && a->v[i].trained && a->v[i].tokens)
 			v[n++] = a->v[i];
 	qsort(v, n, sizeof *v, by_end);
 	a->overlap[0] = '\0';
@@ -480,11 +529,16 @@ static int find_overlap(struct account *a)
 	return 0;
 }
 
-static int sum_account(struct account *a)
+static int sum_account(struct learner *l, unsigned p)
 {
+	struct account *a = &l->account[p];
+	int rc;
+
 	if (a->known)
 		return 0;
-	a->merged = a->refused = a->open = 0;
+	if ((rc = find_strays(l, p)) < 0)
+		return rc;
+	a->merged = a->refused = a->open = a->stray = 0;
 	for (size_t i = 0; i < a->n; i++) {
 		const struct entry *e = &a->v[i];
 
@@ -496,6 +550,8 @@ static int sum_account(struct account *a)
 			a->refused += e->tokens;
 		else
 			a->open += e->tokens;
+		if (e->stray)
+			a->stray += e->tokens;
 	}
 	a->known = true;
 	return find_overlap(a);
@@ -510,7 +566,7 @@ static uint64_t younger(const struct learner *l, unsigned p, uint64_t *trained)
 	for (size_t i = a->n; i > 0 && a->v[i - 1].round > l->own[p].round; i--) {
 		const struct entry *e = &a->v[i - 1];
 
-		if (!e->counts || (e->incarnation && e->incarnation < l->incarnation))
+		if (!e->counts || e->stray || (e->incarnation && e->incarnation < l->incarnation))
 			continue;
 		tokens += e->tokens;
 		if (e->trained > *trained)
@@ -540,7 +596,8 @@ static uint64_t farthest(const struct learner *l, unsigned fragments)
 
 	for (unsigned p = 0; p < fragments; p++)
 		for (size_t i = 0; i < l->account[p].n; i++)
-			if (l->account[p].v[i].counts && l->account[p].v[i].trained > most)
+			if (l->account[p].v[i].counts && !l->account[p].v[i].stray &&
+				l->account[p].v[i].trained > most)
 				most = l->account[p].v[i].trained;
 	return most;
 }
@@ -561,14 +618,19 @@ static __attribute__((format(printf, 3, 4))) void unbalance(
 	va_end(ap);
 }
 
-/* trained, answered: by its own count. */
+/* trained, answered: by its own count, to which strays are added as far as it lacks them. */
 static void add_account(struct books_learner *out, const struct learner *l, unsigned p, double weight,
 	uint64_t trained, uint64_t answered)
 {
 	const struct account *a = &l->account[p];
 	uint64_t told = a->merged + a->refused + a->open, lost = l->own[p].lost;
-	uint64_t judged = a->merged + a->refused;
+	uint64_t judged = a->merged + a->refused, stray = told > answered ? told - answered : 0;
 
+	if (stray > a->stray)
+		stray = a->stray;
+	trained += stray;
+	answered += stray;
+	out->trained += weight * (double)stray;
 	if (a->overlap[0])
 		unbalance(out, p, "%s", a->overlap);
 	if (told > answered)
@@ -588,7 +650,7 @@ static void add_account(struct books_learner *out, const struct learner *l, unsi
 int books_learner(const struct books *b, size_t i, struct books_learner *out)
 {
 	struct learner *l = b->learner[i];
-	uint64_t trained = l->trained, far = farthest(l, b->fragments);
+	uint64_t trained = l->trained, far;
 
 	*out = (struct books_learner){ .accepted = l->accepted, .late = l->late,
 		.refusals = l->refusals, .balanced = true, .revoked = l->revoked };
@@ -598,16 +660,18 @@ int books_learner(const struct books *b, size_t i, struct books_learner *out)
 		snprintf(out->why, sizeof out->why, "%s", l->fault);
 	}
 	for (unsigned p = 0; p < b->fragments; p++) {
-		int rc = sum_account(&l->account[p]);
+		int rc = sum_account(l, p);
 
 		if (rc < 0)
 			return rc;
 		(void)younger(l, p, &trained);
 	}
+	far = farthest(l, b->fragments);
 	if (!l->beat) {
 		trained = answered_at_least(l, b->fragments);
 		trained = far > trained ? far : trained;
 	}
+	out->trained = (double)trained;
 	for (unsigned p = 0; p < b->fragments; p++) {
 		const struct account *a = &l->account[p];
 		uint64_t none = 0, answered = a->merged + a->refused + a->open;
@@ -616,7 +680,6 @@ int books_learner(const struct books *b, size_t i, struct books_learner *out)
 			answered = l->own[p].answered + younger(l, p, &none);
 		add_account(out, l, p, b->weight[p], trained, answered);
 	}
-	out->trained = (double)trained;
 	if (out->balanced && far > trained) {
 		out->balanced = false;
 		snprintf(out->why, sizeof out->why, "an answer tells of %" PRIu64

@@ -12,6 +12,12 @@
  * An answer that is younger than the beat (of the same incarnation, to a later round) is its learner's word,
  * too: it was killed before it could count it, and it is counted here.
  *
+ * Where two processes of one name did not see each other's lock, one is replaced by the other, and may still have sent
+ * an answer that its successor's count does not know. By the counts of their answers that shows: such an answer is in
+ * the books besides what the successor tells.
+ *
+ * A decision that is abandoned leaves its answers refused, before a line `refuse` says so.
+ *
  * Refusals for a reason that says the file was not the learner's (not authentic, of another run, ...), or
  * that its tokens stand elsewhere (duplicate, overlap), are counted, but have no tokens here.
  *

@@ -209,6 +209,7 @@ static int tell_answer(struct syncer *s, const struct call *c, const struct answ
 	tape_put_u64(s->tape, "steps", a->meta.steps);
 	tape_put_u64(s->tape, "tokens", a->meta.tokens);
 	tape_put_u64(s->tape, "trained", a->meta.trained);
+	tape_put_u64(s->tape, "answered", a->meta.answered);
 	tape_put_u64(s->tape, "step", a->meta.step);
 	tape_put_f64(s->tape, "loss", a->meta.loss_mean);
 	return tape_end(s->tape, false);
@@ -218,7 +219,8 @@ static int refuse(struct syncer *s, const struct call *c, size_t i, struct slot 
 	const struct answer *a)
 {
 	struct commit_answer told = { .id = a->id, .tokens = a->meta.tokens,
-		.incarnation = a->meta.incarnation, .trained = a->meta.trained, .verdict = a->verdict };
+		.incarnation = a->meta.incarnation, .trained = a->meta.trained, .answered = a->meta.answered,
+		.verdict = a->verdict };
 	char name[5];
 	int rc;
 

@@ -28,7 +28,7 @@ struct commit_answer {
 	char learner[KEY_NAME + 1];
 	digest id;          /* in: of the file that was judged by its header */
 	uint64_t tokens;    /* in */
-	uint64_t incarnation, trained; /* in: of a delta that no line `answer` told of, else 0 */
+	uint64_t incarnation, trained, answered; /* in: of a delta that no line `answer` told of, else 0 */
 	double share, norm; /* out: of those that count */
 	enum verdict verdict; /* out */
 	char why[320];

@@ -24,6 +24,7 @@ int commit_refuse(struct tape *t, double now, uint64_t round, unsigned fragment,
 	if (a->trained) {
 		tape_put_u64(t, "incarnation", a->incarnation);
 		tape_put_u64(t, "trained", a->trained);
+		tape_put_u64(t, "answered", a->answered);
 	}
 	tape_put(t, "why", a->why);
 	return tape_end(t, false);

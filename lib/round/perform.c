@@ -227,23 +227,29 @@ int perform_abandon(struct syncer *s, struct call *c, const char *why)
 	return collect_close(s, c);
 }
 
-/* A decision whose files are gone: its answers learn that they count for nothing. */
+/* A decision whose files are gone, given up for good before its answers learn that they count for nothing: none is
+ * refused whose merge a syncer that comes after might still carry out. */
 static int abandon_decision(struct syncer *s, struct call *c)
 {
+	struct commit given_up = c->commit;
 	char why[ERR_TEXT];
-	int rc = 0;
+	int rc;
 
 	snprintf(why, sizeof why, "%s", err_text());
-	for (size_t k = 0; k < c->commit.answers && rc == 0; k++) {
-		struct commit_answer *a = &c->commit.answer[k];
+	c->commit = (struct commit){ .round = 0 };
+	if ((rc = perform_abandon(s, c, why)) < 0 && c->open) {
+		c->commit = given_up;
+		return rc;
+	}
+	for (size_t k = 0; k < given_up.answers && rc == 0; k++) {
+		struct commit_answer *a = &given_up.answer[k];
 
 		a->verdict = VERDICT_ABANDONED;
 		snprintf(a->why, sizeof a->why, "%.300s", why);
-		if (!a->told)
-			rc = commit_refuse(s->tape, syncer_seconds(s), c->round, c->fragment, a);
-		a->told = rc == 0;
+		rc = commit_refuse(s->tape, syncer_seconds(s), c->round, c->fragment, a);
 	}
-	return rc < 0 ? rc : perform_abandon(s, c, why);
+	commit_release(&given_up);
+	return rc;
 }
 
 /* Was it the file that the round starts from, and is it as it was again? An error else, the old one or worse. */

@@ -69,6 +69,38 @@ every() {
 	every rename done:ENOENT 1 1
 	every mkdir done:EEXIST 1 1
 }
+# decided RUN: a copy of `ready` whose syncer dies when round 1 is decided, and not published; its answers are removed.
+decided() {
+	local n
+	for ((n = 1; n < 20; n++)); do
+		rm -rf "$1"
+		cp -r "$BATS_FILE_TMPDIR/ready" "$1"
+		dl-break link kill "$n" dl-sync -q -r "$1" --once 2>words || :
+		[ "$(run=$1 tape_count ' merge ')" -eq 0 ] || break
+	done
+	[ "$(run=$1 tape_count ' publish ')" -eq 0 ] || complain "published"
+	rm "$1"/learner/*/f*.delta
+}
+@test "answers of a decision are removed: it is given up, they are refused, the books balance, whenever the syncer dies" {
+	local n
+	need_plain_build
+	decided start
+	for ((n = 1; n < 200; n += 2)); do
+		rm -rf run hit
+		cp -r start run
+		FAULT_HIT=$PWD/hit dl-break write kill "$n" dl-sync -q -r run --once 2>words || :
+		dl-sync -q -r run --once 2>>words || :
+		tape_has ' abandon round=1 ' || complain "killed at write $n: not given up" "$(tape)" || return
+		run --separate-stderr dl-show --ledger run
+		[ "$status" -eq 0 ] || complain "killed at write $n: the books do not balance" "$(tape)" || return
+		[ "$(tape_count ' refuse round=1 .*verdict=abandoned')" -le 2 ] ||
+			complain "killed at write $n: refused twice" "$(tape)" || return
+		[ -e hit ] || break
+	done
+	[ "$n" -gt 5 ] || complain "never hit"
+	[ "$(tape_count ' refuse round=1 .*verdict=abandoned')" -eq 2 ] || complain "not refused" "$(tape)"
+	dl-sync -q -r run --replay || complain "replay"
+}
 # bats test_tags=slow
 @test "the syncer killed at every call on a file" {
 	every all kill 1 1

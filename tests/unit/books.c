@@ -158,10 +158,10 @@ static void test_younger_than_the_beat(void)
 	l = find(b, "a");
 	CHECK_STR(l.why, "");
 	CHECK(l.balanced && l.trained == 150 && l.late == 1);
-	/* another life of its name goes on: what an older one trained is not in its count */
+	/* another life of its name goes on: what an older one trained is not in its count, but in the books */
 	CHECK(line(b, "refuse round=3 fragment=f000 learner=a id=ID3 verdict=old-incarnation tokens=10 "
 		"incarnation=1 trained=400 why=x") == 0);
-	CHECK(find(b, "a").trained == 150);
+	CHECK_NEAR(find(b, "a").trained, 150 + 0.75 * 10, 1e-12);
 	books_close(b);
 }
 
@@ -256,12 +256,139 @@ static void test_abandoned(void)
 	CHECK(l.balanced && l.accepted == 0);
 	CHECK_NEAR(l.open, 75, 1e-12); /* decided is not merged */
 	CHECK(line(b, "abandon round=1 fragment=f000 why=gone") == 0);
+	l = find(b, "a");
+	CHECK(l.balanced && l.refusals == 0);
+	CHECK_NEAR(l.refused, 75, 1e-12);
 	CHECK(line(b, "refuse round=1 fragment=f000 learner=a id=ID1 verdict=abandoned tokens=100") == 0);
 	l = find(b, "a");
 	CHECK(l.balanced && l.refusals == 1);
 	CHECK_NEAR(l.refused, 75, 1e-12);
 	CHECK(line(b, "abandon round=9 fragment=f000 why=gone") == 0);
 	books_close(b);
+
+	/* syncers before this one told of the answers first */
+	b = open_books();
+	answer(b, 0, 1, "a", '1', 100, 100);
+	CHECK(line(b, "merge round=1 fragment=f000 version=1 answers=a:ID1:1:1") == 0);
+	beat(b, "a", 100, 1, 100, 0, 0, 0, 100);
+	CHECK(line(b, "refuse round=1 fragment=f000 learner=a id=ID1 verdict=abandoned tokens=100") == 0);
+	CHECK(find(b, "a").balanced);
+	CHECK(line(b, "abandon round=1 fragment=f000 why=gone") == 0);
+	l = find(b, "a");
+	CHECK_STR(l.why, "");
+	CHECK(l.balanced && l.refusals == 1 && l.accepted == 0);
+	CHECK_NEAR(l.refused, 75, 1e-12);
+	/* what was given up is not merged any more */
+	CHECK(line(b, "publish round=1 fragment=f000 version=1") == ERR_DATA);
+	books_close(b);
+}
+
+/* Whatever line tells of it: process `life` answers fragment 0, and counts `answered` of `trained` tokens by then. */
+static void lived(struct books *b, const char *kind, unsigned life, unsigned round, char id, unsigned tokens,
+	unsigned trained, unsigned answered)
+{
+	CHECK(line(b, "%s round=%u fragment=f000 learner=a id=ID%c incarnation=%u tokens=%u trained=%u answered=%u",
+		kind, round, id, life, tokens, trained, answered) == 0);
+}
+
+static void lives(struct books *b, unsigned life, unsigned trained, unsigned round, unsigned answered, unsigned lost)
+{
+	struct beat_fragment f[2] = { { .round = round, .answered = answered, .lost = lost } };
+	struct beat beat = { .learner = "a", .incarnation = life, .trained = trained, .fragment = f, .fragments = 2 };
+
+	CHECK(books_beat(b, &beat) == 0);
+}
+
+static struct books *open_replaced(void)
+{
+	struct books *b = open_books();
+
+	lived(b, "answer", 1, 1, '1', 100, 100, 100);
+	merged(b, 0, 1, "a:ID1:1:1");
+	return b;
+}
+
+static void check_stray(struct books *b, double merged, double refused)
+{
+	struct books_learner l = find(b, "a");
+
+	CHECK_STR(l.why, "");
+	CHECK(l.balanced);
+	CHECK_NEAR(l.merged, 0.75 * merged, 1e-12);
+	CHECK_NEAR(l.refused, 0.75 * refused, 1e-12);
+	books_close(b);
+}
+
+/* Two processes of a name: the second begins, by its count, where it found the first. */
+static void test_replaced(void)
+{
+	const char *const old = "refuse verdict=old-incarnation", *const late = "refuse verdict=late";
+	struct books *b = open_replaced();
+
+	/* the first one's next answer comes while the second starts, and is refused; its count is far ahead */
+	lives(b, 2, 120, 1, 100, 20);
+	lived(b, old, 1, 2, '2', 900, 1000, 1000);
+	check_stray(b, 100, 900);
+
+	/* or is merged: before the second has answered anything, and after */
+	b = open_replaced();
+	lives(b, 2, 120, 1, 100, 20);
+	lived(b, "answer", 1, 2, '2', 30, 130, 130);
+	merged(b, 0, 2, "a:ID2:1:1");
+	check_stray(b, 130, 0);
+	b = open_replaced();
+	lived(b, "answer", 1, 2, '2', 30, 130, 130);
+	merged(b, 0, 2, "a:ID2:1:1");
+	lived(b, "answer", 2, 3, '3', 50, 150, 150);
+	merged(b, 0, 3, "a:ID3:1:1");
+	lives(b, 2, 150, 3, 150, 0);
+	check_stray(b, 180, 0);
+
+	/* or is late: tokens of two counts are not the same ones */
+	b = open_replaced();
+	lived(b, late, 1, 2, '2', 30, 130, 130);
+	lived(b, "answer", 2, 3, '3', 50, 150, 150);
+	lives(b, 2, 150, 3, 150, 0);
+	check_stray(b, 100, 30);
+
+	/* a third found it, and counts on from there */
+	b = open_replaced();
+	lived(b, old, 1, 2, '2', 60, 160, 160);
+	lived(b, "answer", 2, 3, '3', 50, 150, 150);
+	lived(b, "answer", 3, 4, '4', 10, 170, 170);
+	lives(b, 3, 170, 4, 170, 0);
+	check_stray(b, 100, 60);
+
+	/* syncers before this one did not write down what was answered */
+	b = open_replaced();
+	lives(b, 2, 120, 1, 100, 20);
+	CHECK(line(b, "%s round=2 fragment=f000 learner=a id=ID2 tokens=30 incarnation=1 trained=130", old) == 0);
+	check_stray(b, 100, 30);
+}
+
+/* That there was another process excuses nothing else. */
+static void test_replaced_faults(void)
+{
+	const char *const old = "refuse verdict=old-incarnation";
+	struct books *b = open_replaced();
+
+	lived(b, old, 1, 2, '2', 30, 130, 130);
+	lived(b, "answer", 2, 3, '3', 50, 150, 150);
+	lives(b, 2, 150, 3, 140, 10); /* ten of its own are missing */
+	check_fault(b, "f000: the tape has answers of 180 tokens, it answered 170");
+
+	/* the successor knew the answer, and lost its count of it */
+	b = open_replaced();
+	lived(b, "answer", 2, 3, '3', 50, 150, 150);
+	lives(b, 2, 150, 3, 50, 0);
+	check_fault(b, "f000: the tape has answers of 150 tokens, it answered ");
+
+	b = open_replaced();
+	lived(b, old, 1, 2, '2', 30, 130, 130);
+	lived(b, "answer", 2, 3, '3', 50, 150, 150);
+	lived(b, "answer", 2, 4, '4', 50, 170, 200);
+	lives(b, 2, 200, 4, 200, 0);
+	check_fault(b, "answers to rounds 3 and 4 have tokens in common");
 }
 
 static void test_no_syncer_writes_that(void)
@@ -326,6 +453,8 @@ int main(void)
 	test_revoked();
 	test_faults();
 	test_abandoned();
+	test_replaced();
+	test_replaced_faults();
 	test_no_syncer_writes_that();
 	test_many();
 	return unit_done("books");
