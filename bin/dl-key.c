@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/opt.h"
 #include "base/say.h"
 #include "form/trust.h"
@@ -16,6 +18,9 @@
 #include "round/audit.h"
 #include "round/manifest.h"
 #include "round/rundir.h"
+
+#define PATIENCE 10.0   /* seconds until a list that others change is in use for too long */
+#define PAUSE 10000000L /* nanoseconds between tries */
 
 static struct {
 	const char *output, *name, *key, *trust, *run, *as;
@@ -160,6 +165,18 @@ static int trust(char **words, int n)
 	return rc;
 }
 
+/* Others may change the same list just now: each in turn. False when that takes too long. `since`: of the first try, 0
+ * before. */
+static bool next_try(double *since)
+{
+	static const struct timespec pause = { .tv_nsec = PAUSE };
+	double now = clock_seconds();
+
+	if (*since <= 0)
+		*since = now;
+	return now - *since < PATIENCE && nanosleep(&pause, NULL) == 0;
+}
+
 /* ---- in a run ---- */
 
 /* A run whose manifest is being changed by its owner. */
@@ -171,6 +188,17 @@ struct change {
 	bool changed;
 };
 
+static int lock_manifest(struct change *c)
+{
+	double since = 0;
+	int rc;
+
+	do
+		rc = lock_take(&c->lock, RUNDIR_MANIFEST);
+	while (rc == ERR_BUSY && next_try(&since));
+	return rc;
+}
+
 static int change_begin(struct change *c)
 {
 	int rc;
@@ -178,7 +206,7 @@ static int change_begin(struct change *c)
 	*c = (struct change){ .lock = LOCK_INIT };
 	if ((rc = trust_signer(&c->owner, o.key, o.trust, &say)) < 0 ||
 		(rc = trust_load(&c->trust, o.trust, &c->owner)) < 0 ||
-		(rc = rundir_enter(o.run)) < 0 || (rc = lock_take(&c->lock, RUNDIR_MANIFEST)) < 0)
+		(rc = rundir_enter(o.run)) < 0 || (rc = lock_manifest(c)) < 0)
 		return rc;
 	if ((rc = manifest_load(&c->manifest, &c->trust)) == 0)
 		rc = audit_serial(&c->manifest, &c->trust);
@@ -331,8 +359,12 @@ static int list_run(void)
 
 static int revoke_one(const char *dir, const char *who, const struct key *own)
 {
-	int rc = trust_revoke(dir, who, own);
+	double since = 0;
+	int rc;
 
+	do
+		rc = trust_revoke(dir, who, own);
+	while (rc == ERR_BUSY && next_try(&since));
 	if (rc == 1)
 		say_warn(&say, "%s is your own key: what is signed with it is refused from now on", who);
 	return rc < 0 ? rc : 0;

@@ -395,6 +395,43 @@ role() {
 	expect_no_temporary run
 }
 
+# at_once COMMAND: with each of m1 to m20 behind it, all at the same time; all must succeed.
+at_once() {
+	local i pid pids=()
+	for i in {1..20}; do
+		"$@" "m$i" 2>>words &
+		pids+=($!)
+	done
+	for pid in "${pids[@]}"; do
+		wait "$pid" || complain "one failed" "$(cat words)" || return
+	done
+}
+admit_one() {
+	dl-key admit -r run "$1.pub"
+}
+
+@test "many who change a run, or the list of the revoked, at the same time all have their turn" {
+	local i
+	a_run
+	for i in {1..20}; do
+		dl-key gen -o "m$i"
+		dl-key trust -T list "m$i.pub"
+	done
+	at_once admit_one
+	[ "$(serial)" = 21 ]
+	[ "$(dl-key list -r run | grep -c ' learner$')" = 20 ]
+	at_once dl-key revoke -T list
+	[ "$(wc -l <list/revoked)" = 20 ]
+	at_once dl-key revoke -r run
+	[ "$(dl-key list -r run | grep -c ' revoked$')" = 20 ]
+}
+@test "a run that is in use for long is status 4" {
+	a_run
+	run -4 --separate-stderr flock run/manifest.lock dl-key admit -r run anna.pub
+	expect_stderr_line '^dl-key: manifest: in use by '
+	[ "$(serial)" = 1 ]
+}
+
 @test "what was revoked in a run stays out; its name is free" {
 	a_run
 	dl-key admit -r run anna.pub
