@@ -22,6 +22,8 @@ void trust_release(struct trust *t)
 {
 	free(t->v);
 	free(t->revoked);
+	for (size_t i = 0; i < t->lists; i++)
+		free(t->list[i].path);
 	*t = (struct trust){ 0 };
 }
 
@@ -152,6 +154,30 @@ static int read_revoked(const char *path, struct buf *text)
 	return rc < 0 ? err_at(rc, "%s", path) : 0;
 }
 
+/* By its bytes: times and sizes of a file on a server may be old ones, and may be the same of two. */
+static void see(digest *seen, const struct buf *text)
+{
+	sig_digest(seen, text->len ? text->data : "", text->len);
+}
+
+/* To be read again by a process that has gone elsewhere. */
+static int remember(struct trust *t, const char *path, const struct buf *text)
+{
+	struct trust_list *l = &t->list[t->lists];
+	char *here = path[0] == '/' ? NULL : getcwd(NULL, 0);
+
+	if (path[0] != '/' && !here)
+		return err_sys("the current directory");
+	if (asprintf(&l->path, "%s%s%s", here ? here : "", here ? "/" : "", path) < 0)
+		l->path = NULL;
+	free(here);
+	if (!l->path)
+		return err_nomem();
+	see(&l->seen, text);
+	t->lists++;
+	return 0;
+}
+
 static int load_revoked(struct trust *t, const char *dir)
 {
 	struct buf path = BUF_INIT, text = BUF_INIT;
@@ -161,6 +187,8 @@ static int load_revoked(struct trust *t, const char *dir)
 		rc = read_revoked(path.data, &text);
 	if (rc == 0 && (rc = trust_parse_revoked(t, text.data, text.len)) < 0)
 		rc = err_at(rc, "%s", path.data);
+	if (rc == 0)
+		rc = remember(t, path.data, &text);
 	buf_release(&path);
 	buf_release(&text);
 	return rc;
@@ -366,6 +394,35 @@ int trust_bar_all(struct trust *t, const struct trust *from)
 	for (size_t i = 0; i < from->revoked_n && rc == 0; i++)
 		rc = bar(t, &from->revoked[i]);
 	return rc;
+}
+
+static int read_again(struct trust *t, struct trust_list *l)
+{
+	struct trust now = { 0 };
+	struct buf text = BUF_INIT;
+	digest seen;
+	int rc = read_revoked(l->path, &text);
+
+	see(&seen, &text);
+	if (rc == 0 && memcmp(&seen, &l->seen, sizeof seen) != 0) {
+		if ((rc = trust_parse_revoked(&now, text.data, text.len)) < 0)
+			rc = err_at(rc, "%s", l->path);
+		else if ((rc = trust_bar_all(t, &now)) == 0)
+			l->seen = seen;
+	}
+	trust_release(&now);
+	buf_release(&text);
+	return rc;
+}
+
+int trust_refresh(struct trust *t)
+{
+	size_t had = t->revoked_n;
+	int rc = 0;
+
+	for (size_t i = 0; i < t->lists && rc == 0; i++)
+		rc = read_again(t, &t->list[i]);
+	return rc < 0 ? rc : t->revoked_n > had;
 }
 
 /* ---- asking ---- */

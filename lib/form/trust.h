@@ -29,11 +29,18 @@ struct revocation {
 	char print[TRUST_PRINT];
 	char name[KEY_NAME + 1]; /* empty: the line gives none */
 };
+/* A file `revoked` as it was read last. */
+struct trust_list {
+	char *path; /* from anywhere */
+	digest seen;
+};
 struct trust {
 	struct trust_entry *v;
 	size_t n;
 	struct revocation *revoked;
 	size_t revoked_n;
+	struct trust_list list[2]; /* of `path`, of the user */
+	size_t lists;
 };
 
 /* The directory that `path` or the environment names, else CONFIG/trust (there or not), for
@@ -41,6 +48,9 @@ struct trust {
 int trust_where(struct buf *dir, const char *path) ERR_MUST;
 /* own may be NULL. On failure *t is empty. */
 int trust_load(struct trust *t, const char *path, const struct key *own) ERR_MUST;
+/* Looks into the files `revoked` again: 1 when there are keys in them that were not, which are revoked in t then.
+ * No key comes back by being in them no more, as when a file server is away. An error leaves t as it is. */
+int trust_refresh(struct trust *t) ERR_MUST;
 /* For who reads and signs nothing: with one's own key when there is one. None is made. */
 int trust_reader(struct trust *t, const char *key, const char *path) ERR_MUST;
 void trust_release(struct trust *t);

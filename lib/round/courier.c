@@ -116,7 +116,7 @@ static int open_buffers(struct courier *c, const struct tensors *layout)
 }
 
 int courier_open(struct courier **out, const struct courier_conf *conf, struct manifest *manifest,
-	const struct trust *user, const struct key *key, const struct fragments *cut,
+	struct trust *user, const struct key *key, const struct fragments *cut,
 	const struct tensors *layout, const struct replica *replica, struct clock clock)
 {
 	struct courier *c = calloc(1, sizeof *c);

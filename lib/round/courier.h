@@ -35,12 +35,12 @@ struct courier_conf {
 
 struct courier;
 /*
- * layout is of the model. The manifest is the courier's until courier_close, also to be replaced by a newer
- * one. ERR_AUTH when the key may not be a learner, or the name belongs to another key. Everything stays
- * the caller's.
+ * layout is of the model. Manifest and user are the courier's until courier_close: the one may be replaced by a
+ * newer one, the other learns of keys that are revoked. ERR_AUTH when the key may not be a learner, or the name
+ * belongs to another key. Everything stays the caller's.
  */
 int courier_open(struct courier **out, const struct courier_conf *c, struct manifest *manifest,
-	const struct trust *user, const struct key *key, const struct fragments *cut,
+	struct trust *user, const struct key *key, const struct fragments *cut,
 	const struct tensors *layout, const struct replica *replica, struct clock clock) ERR_MUST;
 void courier_close(struct courier *c); /* the thread is stopped if need be */
 void courier_incarnate(struct courier *c, uint64_t incarnation); /* before courier_start */

@@ -12,7 +12,7 @@
 struct courier {
 	struct courier_conf conf;
 	struct manifest *manifest;
-	const struct trust *user;
+	struct trust *user;
 	const struct key *key;
 	const struct fragments *cut;
 	const struct replica *replica; /* only base and snapshot of answers that are taken */

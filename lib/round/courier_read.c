@@ -38,9 +38,11 @@ static int check_name(const struct courier *c)
 int courier_trusts(struct courier *c)
 {
 	struct trust learners = { 0 }, syncers = { 0 };
-	int rc = manifest_trust(c->manifest, ROLE_LEARNER, c->user, c->key, &learners);
+	int rc = trust_judge(c->user, &c->manifest->owner, NULL);
 
 	if (rc < 0)
+		return err_at(rc, RUNDIR_MANIFEST);
+	if ((rc = manifest_trust(c->manifest, ROLE_LEARNER, c->user, c->key, &learners)) < 0)
 		return rc;
 	if ((rc = manifest_trust(c->manifest, ROLE_SYNCER, c->user, NULL, &syncers)) < 0) {
 		trust_release(&learners);
@@ -60,11 +62,29 @@ static void post_targets(struct courier *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
+/* Keys that the user has revoked by now count no more. False: the learner is to end, or the list can't be read, and
+ * nothing new is believed meanwhile. */
+static bool heed_revoked(struct courier *c)
+{
+	int rc;
+
+	if (c->desk.end.code)
+		return false;
+	if ((rc = trust_refresh(c->user)) < 0)
+		courier_complain(c, "no news is taken");
+	else if (rc > 0 && (rc = courier_trusts(c)) < 0)
+		courier_end(c, rc);
+	return rc >= 0;
+}
+
 int courier_refresh(struct courier *c)
 {
 	char text[64];
-	int rc = manifest_refresh(c->manifest, c->user);
+	int rc;
 
+	if (!heed_revoked(c))
+		return 0;
+	rc = manifest_refresh(c->manifest, c->user);
 	if (rc < 0)
 		courier_complain(c, "the manifest is kept as it was");
 	if (rc != 1)
@@ -139,6 +159,8 @@ int courier_poll(struct courier *c)
 	if ((rc = place_read(RUNDIR_HEAD, CARD_BYTES, &c->scratch)) <= 0)
 		return rc;
 	if (c->scratch.len == c->head.len && memcmp(c->scratch.data, c->head.data, c->head.len) == 0)
+		return 0;
+	if (!heed_revoked(c))
 		return 0;
 	swap = c->head;
 	c->head = c->scratch;

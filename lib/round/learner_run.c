@@ -26,7 +26,7 @@ struct learner_run {
 	struct learner_run_conf conf;
 	struct manifest manifest; /* the courier's once it runs */
 	const struct key *key;
-	const struct trust *user;
+	struct trust *user; /* the courier's once it runs */
 	struct pool *pool;
 	struct clock clock;
 	struct say *say;
@@ -328,7 +328,7 @@ static int open_all(struct learner_run *l, struct shard *shard)
 }
 
 int learner_run_open(struct learner_run **out, const struct learner_run_conf *c, struct shard *shard,
-	const struct key *key, const struct trust *user, struct pool *pool, struct clock clock,
+	const struct key *key, struct trust *user, struct pool *pool, struct clock clock,
 	struct say *say)
 {
 	struct learner_run *l = calloc(1, sizeof *l);

@@ -50,7 +50,7 @@ struct learner_run;
 /* ERR_BUSY while another process on this machine is the learner of that name; ERR_AUTH when the key may not
  * be one. All but `out` stay the caller's, and are used until learner_run_close. */
 int learner_run_open(struct learner_run **out, const struct learner_run_conf *c, struct shard *shard,
-	const struct key *key, const struct trust *user, struct pool *pool, struct clock clock,
+	const struct key *key, struct trust *user, struct pool *pool, struct clock clock,
 	struct say *say) ERR_MUST;
 /*
  * 0: the run is done, or the steps, the time or a request to stop ended it; the state is saved. ERR_AGAIN: no

@@ -322,9 +322,9 @@ static int merge_new(struct syncer *s, struct call *c)
 	struct commit m;
 	char path[RUNDIR_PATH];
 	double began = syncer_now(s);
-	int rc = gather(&m, s, c);
+	int rc;
 
-	if (rc < 0)
+	if ((rc = standing_revoked(s)) < 0 || (rc = gather(&m, s, c)) < 0)
 		return rc;
 	perform_rules(&rules, s);
 	rc = commit_make(&m, &rules);

@@ -9,8 +9,11 @@
 int standing_trust(struct syncer *s)
 {
 	struct trust makers = { 0 }, learners = { 0 };
-	int rc = manifest_trust(s->c.manifest, ROLE_SYNCER, s->c.user, s->c.key, &makers);
+	int rc = trust_judge(s->c.user, &s->c.manifest->owner, NULL);
 
+	if (rc < 0)
+		return err_at(rc, RUNDIR_MANIFEST);
+	rc = manifest_trust(s->c.manifest, ROLE_SYNCER, s->c.user, s->c.key, &makers);
 	if (rc == 0)
 		rc = manifest_trust(s->c.manifest, ROLE_LEARNER, s->c.user, NULL, &learners);
 	if (rc < 0) {
@@ -101,10 +104,31 @@ int standing_serial(struct syncer *s, uint64_t known)
 		known);
 }
 
+int standing_revoked(struct syncer *s)
+{
+	int rc = trust_refresh(s->c.user);
+
+	s->revoking |= rc > 0;
+	if (rc < 0 || !s->revoking)
+		return rc;
+	if ((rc = standing_trust(s)) < 0) {
+		s->hopeless = rc == ERR_AUTH;
+		return rc;
+	}
+	if ((rc = listen_drop_revoked(s)) < 0)
+		return rc;
+	s->revoking = false;
+	s->dirty = true;
+	say_note(s->c.say, "what was revoked here just now counts no more");
+	return 0;
+}
+
 int standing_check(struct syncer *s)
 {
-	int rc;
+	int rc = standing_revoked(s);
 
+	if (rc < 0)
+		return rc;
 	if (syncer_now(s) < s->check_due)
 		return 0;
 	s->check_due = syncer_now(s) + CHECK;

@@ -25,7 +25,7 @@
 
 struct syncer_conf {
 	struct manifest *manifest; /* of the run; refreshed when it changes */
-	const struct trust *user;
+	struct trust *user; /* refreshed as well */
 	const struct key *key;
 	struct pool *pool;
 	struct say *say;

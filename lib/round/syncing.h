@@ -88,6 +88,7 @@ struct syncer {
 	bool told_few;       /* that the last rounds are merged with fewer answers than a quorum */
 	uint64_t serial;     /* the highest of a manifest that the tape tells of, */
 	uint64_t obeyed;     /* and of the one by which all is done */
+	bool revoking;       /* the user has revoked keys, and not all is done about it */
 	struct err_note manifest_trouble; /* told last of the manifest that lies there */
 	struct trouble trouble;      /* with all that a turn does */
 	struct trouble ckpt_trouble; /* with the checkpoint that is due */
@@ -120,7 +121,9 @@ void standing_policy(struct policy_conf *c, const struct syncer *s);
 int standing_tell(struct syncer *s) ERR_MUST;
 /* ERR_AUTH when the manifest is older than one that the run has seen. */
 int standing_serial(struct syncer *s, uint64_t known) ERR_MUST;
-/* Now and then: a newer manifest counts from now on; ERR_BUSY when there is a newer epoch. */
+/* Whose key this user has revoked by now counts no more. ERR_AUTH when that is the owner, or the syncer itself. */
+int standing_revoked(struct syncer *s) ERR_MUST;
+/* The same; and now and then: a newer manifest counts from now on; ERR_BUSY when there is a newer epoch. */
 int standing_check(struct syncer *s) ERR_MUST;
 
 /* ---- listen ---- */

@@ -390,6 +390,119 @@ killed_at() {
 
 # ---- members ----
 
+# with_other ROLE: a run with a second key, other, in that role; a list for each to trust: mine with both, its with mine.
+with_other() {
+	dl-key gen -o other
+	dl-key trust -T mine -n other other.pub
+	mkdir its
+	cp "$HOME/.config/dl/default.pub" its/owner.pub
+	small_run run
+	dl-key admit -r run --as "$1" -n other other.pub
+}
+# told NAME WHAT: as the beat of that learner has it.
+told() {
+	dl-show -T mine "run/learner/$1/beat" | sed -nE "s/^  ($2 +[0-9]+).*/\1/p"
+}
+beats_again() {
+	local before
+	before=$(told "$1" counter)
+	until_true eval '[ "$(told '"$1"' counter)" != "'"$before"'" ]'
+}
+# nothing_adopted NAME: the learner follows no head any more, and trains on.
+nothing_adopted() {
+	local versions steps
+	beats_again "$1" && beats_again "$1" # what it had fetched before is adopted by then
+	versions=$(told "$1" 'f[0-9]+') steps=$(told "$1" steps)
+	more_merges 3
+	beats_again "$1"
+	[ "$(told "$1" steps)" != "$steps" ] || complain "it does not train"
+	[ -n "$versions" ] && [ "$(told "$1" 'f[0-9]+')" = "$versions" ] || complain "it adopts"
+}
+
+@test "a learner that the syncer's user revokes while both work counts no more" {
+	with_other learner
+	sync_run -T mine
+	learn a
+	learn b -k other.key --trust its
+	until_true tape_has ' merge .*[=,]b:'
+	dl-key revoke -T mine other
+	until_true tape_has ' gone learner=b'
+	more_merges 4
+	! tape | sed '1,/ gone learner=b/d' | grep -E ' merge .*[=,]b:' || complain "b is revoked and counts"
+	stopped sync a b
+	grep -q '^dl-sync: learner b is not of the run any more$' sync.log || complain "$(tail sync.log)"
+	run -0 --separate-stderr dl-show --ledger -T mine run
+	run -0 --separate-stderr in_time dl-sync -r run --replay
+}
+
+@test "a learner whose user revokes the owner leaves, status 3, as one that starts" {
+	with_other learner
+	sync_run
+	learn b -k other.key --trust its
+	more_merges 2
+	dl-key revoke -T its owner
+	ends b 3
+	grep -qE '^dl-learn: manifest: signed by [0-9a-f]+ owner, which is revoked$' b.log || complain "$(tail b.log)"
+	stopped sync
+}
+
+@test "with no syncer at work a learner whose user revokes the owner leaves, too" {
+	with_other learner
+	learn b -k other.key --trust its
+	until_true [ -e run/learner/b/beat ]
+	dl-key revoke -T its owner
+	ends b 3
+}
+
+@test "a syncer whose user revokes the owner, or itself, leaves, status 3" {
+	with_other both
+	sync_run -k other.key -T its
+	learn a
+	more_merges 1
+	dl-key revoke -T its owner
+	ends sync 3
+	grep -qE '^dl-sync: manifest: signed by [0-9a-f]+ owner, which is revoked$' sync.log || complain "$(tail sync.log)"
+	rm its/revoked
+	sync_run -k other.key -T its
+	more_merges 1
+	dl-key revoke -T its "$(dl-key show -f other.pub)"
+	ends sync 3
+	stopped a
+}
+
+@test "a learner whose user revokes the syncer follows its heads no more" {
+	with_other syncer
+	sync_run -k other.key -T its
+	learn a --trust mine
+	learn b
+	more_merges 2
+	dl-key revoke -T mine other
+	until_true grep -q '^dl-learn: head: signed by .* which is revoked: ignored$' a.log
+	nothing_adopted a
+	stopped sync a b
+}
+
+@test "while a list of revoked keys can't be read a syncer merges nothing, and a learner adopts nothing" {
+	with_other learner
+	sync_run -T mine
+	learn a
+	learn b -k other.key --trust its
+	until_true tape_has ' merge .*[=,]b:'
+	echo nonsense >its/revoked
+	until_true grep -q '^dl-learn: .*/its/revoked: line 1: not a fingerprint .*: no news is taken$' b.log
+	nothing_adopted b
+	rm its/revoked
+	echo nonsense >mine/revoked
+	until_true grep -q '^dl-sync: .*/mine/revoked: line 1: not a fingerprint .*: trying again$' sync.log
+	local have
+	have=$(tape_count ' publish ')
+	sleep 1
+	[ "$(tape_count ' publish ')" = "$have" ] || complain "it merges"
+	rm mine/revoked
+	more_merges 2
+	stopped sync a b
+}
+
 @test "the books of a learner that is revoked are what the tape says, and balance" {
 	dl-key gen -o other
 	mkdir trusted

@@ -175,6 +175,39 @@ static void test_trust(void)
 	trust_release(&t);
 }
 
+/* What a process that runs hears of keys that are revoked meanwhile. */
+static void test_refresh(void)
+{
+	struct trust t;
+	struct key_pub eve, ida;
+
+	CHECK(key_generate("eve", NULL) == 0 && key_load_pub(&eve, "eve.pub") == 0);
+	CHECK(key_generate("ida", NULL) == 0 && key_load_pub(&ida, "ida.pub") == 0);
+	CHECK(trust_add("list", &eve, NULL) == 0 && trust_add("list", &ida, NULL) == 0);
+	CHECK(trust_load(&t, "list", NULL) == 0);
+	CHECK(trust_refresh(&t) == 0 && trust_judge(&t, &eve.pub, NULL) == 0);
+	CHECK(mkdir("elsewhere", 0700) == 0 && chdir("elsewhere") == 0); /* the path was relative */
+	CHECK(trust_revoke("../list", "eve", NULL) == 0);
+	CHECK(trust_judge(&t, &eve.pub, NULL) == 0);
+	CHECK(trust_refresh(&t) == 1);
+	CHECK(trust_judge(&t, &eve.pub, NULL) == ERR_AUTH && trust_judge(&t, &ida.pub, NULL) == 0);
+	CHECK(!trust_named(&t, "eve") && trust_refresh(&t) == 0);
+	/* of one size and made at one time, yet another */
+	put("../list/revoked", "junk\n", 0644);
+	CHECK(trust_refresh(&t) == ERR_DATA && trust_refresh(&t) == ERR_DATA);
+	CHECK_SAYS("/list/revoked: line 1: not a fingerprint");
+	put("../list/revoked", "#unk\n", 0644);
+	CHECK(trust_refresh(&t) == 0);
+	CHECK(unlink("../list/revoked") == 0 && trust_refresh(&t) == 0); /* no key comes back by that */
+	CHECK(trust_judge(&t, &eve.pub, NULL) == ERR_AUTH);
+	/* the user's own list counts wherever keys come from */
+	CHECK(trust_add("../.config/dl/trust", &ida, NULL) == 0);
+	CHECK(trust_revoke("../.config/dl/trust", "ida", NULL) == 0);
+	CHECK(trust_refresh(&t) == 1 && trust_judge(&t, &ida.pub, NULL) == ERR_AUTH);
+	trust_release(&t);
+	CHECK(chdir("..") == 0);
+}
+
 static void test_directories(void)
 {
 	struct trust t;
@@ -209,6 +242,7 @@ int main(void)
 	test_files();
 	test_default();
 	test_trust();
+	test_refresh();
 	test_directories();
 	snprintf(clean, sizeof clean, "rm -rf %s", home);
 	return system(clean) != 0 || unit_done("key");
