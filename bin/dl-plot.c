@@ -290,6 +290,8 @@ static int draw(struct buf *script, char **words, int n)
 	for (int i = 0; i < n; i++)
 		if (n > 1 && is_run(words[i]))
 			return err_set(ERR_USAGE, "one run at a time: '%s'", words[i]);
+	if (is_run(words[0]) && (rc = rundir_apart(words[0], o.out)) < 0)
+		return rc;
 	if ((rc = parse_format(&page)) < 0)
 		return rc;
 	if (is_run(words[0]))

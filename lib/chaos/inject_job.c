@@ -102,8 +102,10 @@ static int enter_run(struct job *w)
 
 static int make_out(struct job *w)
 {
-	int rc = rundir_absolute(w->o->out, &w->out);
+	int rc = w->list.run ? rundir_apart(w->list.run, w->o->out) : 0;
 
+	if (rc == 0)
+		rc = rundir_absolute(w->o->out, &w->out);
 	if (rc == 0 && mkdir(w->out, 0777) < 0)
 		rc = errno != EEXIST ? err_sys("%s", w->o->out) :
 			err_set(ERR_USAGE, "%s: is there already: give another --out, or remove it", w->o->out);

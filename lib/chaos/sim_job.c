@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/pool.h"
@@ -11,6 +12,12 @@
 #include "io/output.h"
 #include "round/audit.h"
 #include "round/rundir.h"
+
+/* Standard output has the trace, and nothing else. */
+static bool only_trace(const struct sim_options *o)
+{
+	return o->trace && strcmp(o->trace, "-") == 0;
+}
 
 /* The tape of a run that has been entered. */
 static int read_tape(const struct sim_options *o, struct like *l, const struct trust *trust)
@@ -44,7 +51,7 @@ static int fit(const struct sim_options *o, struct like *l, struct buf *text)
 		rc = rundir_enter(o->like);
 	if (rc == 0)
 		rc = read_tape(o, l, &trust);
-	if (rc == 0 && o->verbose && !o->json && !o->tsv)
+	if (rc == 0 && o->verbose && !o->json && !o->tsv && !only_trace(o))
 		rc = like_text(l, text);
 	if (rc == 0 && o->without)
 		rc = err_at(like_without(l, o->without), "option --without");
@@ -114,7 +121,7 @@ static int write_trace(const struct sim_options *o, const struct sim_conf *c)
 	trace_discard(w);
 	if (rc < 0)
 		err_at(rc, "%s", output_name(o->trace));
-	else
+	else if (!only_trace(o)) /* the program itself closes standard output */
 		rc = output_commit(&out);
 	output_abort(&out);
 	return rc;
@@ -131,7 +138,7 @@ static int simulate(const struct sim_options *o, struct sweep *s, const struct s
 		rc = err_set(ERR_USAGE, "--trace is for one simulation, not for %zu", s->cells * s->seeds);
 	if (rc == 0 && o->trace)
 		rc = write_trace(o, &s->cell[0].conf);
-	if (rc == 0)
+	if (rc == 0 && !only_trace(o))
 		rc = sweep_print(s, o->json ? SWEEP_JSON : o->tsv ? SWEEP_TSV : SWEEP_TEXT, text);
 	pool_close(pool);
 	return rc;
@@ -152,12 +159,19 @@ static int take_speeds(const struct sim_options *o, struct sim_conf *c, double *
 
 static int check(const struct sim_options *o)
 {
+	int rc;
+
 	if (o->json && o->tsv)
 		return err_set(ERR_USAGE, "--json or --tsv");
 	if (o->like && o->chips)
 		return err_set(ERR_USAGE, "the chips of a run are its learners: --learners, not --chips, with --like");
 	if (!o->like && (o->without || o->key || o->trust))
 		return err_set(ERR_USAGE, "--without, --key and --trust go with --like");
+	if (only_trace(o) && (o->json || o->tsv))
+		return err_set(ERR_USAGE, "--trace -: standard output has the trace, so there is no table for --%s",
+			o->json ? "json" : "tsv");
+	if (o->trace && o->like && (rc = rundir_apart(o->like, o->trace)) < 0)
+		return rc;
 	return key_apart(o->key, o->trace);
 }
 

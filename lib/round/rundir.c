@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,10 @@
 #include <unistd.h>
 
 #include "base/num.h"
+#include "io/atomic.h"
+#include "io/dir.h"
 #include "io/fd.h"
+#include "io/output.h"
 #include "round/fragment.h"
 
 int rundir_enter(const char *run)
@@ -27,6 +31,66 @@ int rundir_enter(const char *run)
 	if (errno != ENOENT)
 		return err_sys("%s: manifest", run);
 	return err_set(ERR_DATA, "%s: not a run directory, it has no manifest (dl-init -r makes one)", run);
+}
+
+/* RUN/NAME: the file itself, there or not. */
+static int apart_from_file(const char *run, const char *name, const char *output)
+{
+	char *own;
+	int rc;
+
+	if (asprintf(&own, "%s/%s", run, name) < 0)
+		return err_nomem();
+	rc = output_apart(output, "the output", own, "a file of the run");
+	free(own);
+	return rc;
+}
+
+/* RUN/NAME/ and all below it: what would be in `place`, a directory. */
+static int apart_from_dir(const char *run, const char *name, const char *output, const char *place)
+{
+	char *own;
+	int rc = 0;
+
+	if (asprintf(&own, "%s/%s", run, name) < 0)
+		return err_nomem();
+	if (dir_holds(own, place))
+		rc = err_set(ERR_USAGE, "%s: is in %s/ of the run, where only its own files go: give another place",
+			output, name);
+	free(own);
+	return rc;
+}
+
+static int apart(const char *run, const char *output)
+{
+	static const char *const files[] = { RUNDIR_MANIFEST, RUNDIR_HEAD };
+	static const char *const dirs[] = { "global", "syncer", "learner", "ckpt" };
+	char *target, *place;
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < sizeof files / sizeof *files; i++)
+		rc = apart_from_file(run, files[i], output);
+	if (rc < 0 || strcmp(output, "-") == 0 || atomic_target(output, &target) < 0)
+		return rc; /* what can't be written is told by who opens it */
+	place = dirname(target);
+	for (size_t i = 0; rc == 0 && i < sizeof dirs / sizeof *dirs; i++)
+		rc = apart_from_dir(run, dirs[i], output, place);
+	free(target);
+	return rc;
+}
+
+int rundir_apart(const char *run, const char *output)
+{
+	char *name = strdup(output ? output : "-");
+	int rc;
+
+	if (!name)
+		return err_nomem();
+	for (size_t n = strlen(name); n > 1 && name[n - 1] == '/'; n--)
+		name[n - 1] = '\0'; /* a directory's name may end so */
+	rc = apart(run, name);
+	free(name);
+	return rc;
 }
 
 int rundir_there(void)

@@ -56,6 +56,18 @@ lockstep    300k  1 '
 	expect_stdout_like " end events=$(($(wc -l <one) - 2))\$"
 }
 
+@test "a trace on standard output is all that is there" {
+	dl-chaos sim --for 200 --trace one -q >table
+	run -0 --separate-stderr dl-chaos sim --for 200 --trace -
+	expect_no_stderr
+	expect_same one <(printf '%s\n' "$output")
+	run -2 --separate-stderr dl-chaos sim --for 200 --trace - --json
+	expect_stdout ""
+	expect_stderr_line '^dl-chaos: --trace -: standard output has the trace, so there is no table for --json$'
+	run -1 --separate-stderr sh -c 'dl-chaos sim --for 200 --trace - >/dev/full'
+	expect_stderr_line '^dl-chaos: standard output: .*No space left'
+}
+
 @test "a trace is for one simulation" {
 	run --separate-stderr dl-chaos sim --for 60 --seeds 2 --trace x
 	expect_status 2
@@ -184,6 +196,11 @@ decoupled  +2  2 '
 	expect_stdout_like '"mode":"measured","chips":[12],"learners":[12],"seeds":0,.*
 .*"mode":"decoupled","chips":1,"learners":1,'
 	[ -s trace ]
+	cp -r run before
+	for place in run/manifest run/head run/syncer/tape.1 run/global/new run/ckpt/new; do
+		refused "$place: is .* of the run, " --like run --for 60 --trace "$place"
+	done
+	diff -r before run
 	refused "no learner of the run is called 'learner-7'" --like run --without learner-7
 	refused "no learner that was there all the time is left" --like run --without learner-0,learner-1
 	refused "the quorum is 1 to the number of learners, 1; not 2" --like run --without learner-1 -K 2

@@ -119,6 +119,28 @@ block() {
 	[ -n "$(block bar3)" ]  # epochs of the syncer
 }
 
+@test "what is drawn takes no name among the run's own files, whatever links lead there" {
+	corpus 20000 >c.txt
+	dl-data -o c c.txt
+	dl-init -r run -c <(printf '%s\n' 'd_model 16' 'layers 1' 'heads 2' 'ff 32' 'context 16' 'batch 4') -P 2 -H 2
+	dl-learn -q -j 1 -r run -i ann -n 4 -d c.tok
+	dl-sync -q -r run --once || [ $? -eq 4 ]
+	cp -r run before
+	ln -s run/syncer/tape.1 soft
+	ln -s run/global way
+	for place in run/manifest run/head run/syncer/tape.1 run/syncer/epoch.1 run/syncer/new run/learner/ann/beat \
+		run/global/f000/0.frag run/ckpt/0.ckpt soft way/new ./run/../run/head; do
+		run -2 --separate-stderr dl-plot --script -o "$place" run
+		expect_stdout ""
+		expect_stderr_line "^dl-plot: $place: is (a file of the run, which the output would replace|in [a-z]+/ of the run, )"
+	done
+	run -2 --separate-stderr sh -c 'cd run && dl-plot --script -o head .'
+	expect_stderr_line '^dl-plot: head: is a file of the run, '
+	diff -r before run
+	run -0 --separate-stderr dl-plot --script -o run/picture run
+	[ -s run/picture ]
+}
+
 @test "nothing in a name or a title leaves its quotes" {
 	printf "a'\\\\\t\`id\`\$(id)\n1\t2\n" >odd.tsv
 	run --separate-stderr dl-plot --script --title "it's

@@ -79,6 +79,27 @@ static void entering(void)
 	free(path);
 }
 
+/* Beside a run, in "there", which is the run's directory. */
+static void sparing(void)
+{
+	static const char *const own[] = { "there/manifest", "there/head", "there/head/", "way", "there/global/x",
+		"there/global/../global/f000/1.frag", "there/syncer/tape.1", "there/learner/new", "there/learner/new//",
+		"there/ckpt/x", "down/x" };
+	static const char *const others[] = { "x", "there/x", "there/x/", "there/global.svg", "-", "nowhere/x", "/" };
+
+	CHECK(mkdir("there", 0700) == 0 && mkdir("there/global", 0700) == 0 && mkdir("there/global/f000", 0700) == 0);
+	CHECK(mkdir("there/syncer", 0700) == 0 && mkdir("there/learner", 0700) == 0 && mkdir("there/ckpt", 0700) == 0);
+	CHECK(symlink("there/head", "way") == 0 && symlink("there/global", "down") == 0);
+	for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+		CHECK(rundir_apart("there", own[i]) == ERR_USAGE);
+	for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+		CHECK(rundir_apart("there", others[i]) == 0);
+	CHECK(rundir_apart("there", NULL) == 0);
+	CHECK(unlink("way") == 0 && unlink("down") == 0 && rmdir("there/global/f000") == 0);
+	CHECK(rmdir("there/global") == 0 && rmdir("there/syncer") == 0 && rmdir("there/learner") == 0);
+	CHECK(rmdir("there/ckpt") == 0 && rmdir("there") == 0);
+}
+
 int main(void)
 {
 	char dir[] = "/tmp/dl-rundir-XXXXXX";
@@ -87,6 +108,7 @@ int main(void)
 		return 1;
 	paths();
 	names();
+	sparing();
 	entering();
 	CHECK(unlink("manifest") == 0 && chdir("/") == 0);
 	{
