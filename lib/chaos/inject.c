@@ -48,6 +48,7 @@ struct inject {
 	double over, asked;            /* when; negative: not yet */
 	bool healed;
 	int table;                     /* descriptor of faults.tsv */
+	char *table_path;
 };
 
 static double seconds(struct inject *j)
@@ -78,6 +79,13 @@ static struct body *bodies_end(const struct inject *j)
 
 /* ---- the table of faults ---- */
 
+static int put(struct inject *j, const char *text, size_t n)
+{
+	int rc = fd_write(j->table, text, n);
+
+	return rc < 0 ? err_at(rc, "%s", j->table_path) : 0;
+}
+
 static int tell(struct inject *j, const struct fault *f, const char *what, bool did)
 {
 	const struct fault_names names = { j->name, (unsigned)j->c->list->n };
@@ -89,7 +97,7 @@ static int tell(struct inject *j, const struct fault *f, const char *what, bool 
 	else
 		j->out->absorbed++;
 	if (rc == 0)
-		rc = fd_write(j->table, line.data, line.len);
+		rc = put(j, line.data, line.len);
 	if (rc == 0)
 		say_note(j->c->say, "%s %s for %.3g s%s%s", fault_kind_name(f->kind), j->name[f->who], f->lasts,
 			 *what ? ": " : "", what);
@@ -103,28 +111,28 @@ static int remark(struct inject *j, const char *name, const char *what)
 	char text[256];
 	int n = snprintf(text, sizeof text, "# %.3f %s %s\n", j->now, name, what);
 
-	return fd_write(j->table, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+	return put(j, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 
 static int open_table(struct inject *j)
 {
 	struct buf text = BUF_INIT;
-	char *path;
-	int rc = asprintf(&path, "%s/faults.tsv", j->c->out) < 0 ? err_nomem() : 0;
+	int rc = asprintf(&j->table_path, "%s/" INJECT_TABLE, j->c->out) < 0 ? err_nomem() : 0;
 
-	if (rc < 0)
+	if (rc < 0) {
+		j->table_path = NULL;
 		return rc;
-	j->table = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+	}
+	j->table = open(j->table_path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
 	if (j->table < 0)
-		rc = err_sys("%s", path);
+		rc = err_sys("%s", j->table_path);
 	if (rc == 0)
 		rc = buf_str(&text, "# dl-chaos inject\n");
 	if (rc == 0)
 		rc = fault_file_head(&text);
 	if (rc == 0)
-		rc = fd_write(j->table, text.data, text.len);
+		rc = put(j, text.data, text.len);
 	buf_release(&text);
-	free(path);
 	return rc;
 }
 
@@ -176,7 +184,7 @@ static int add_words(struct inject *j, struct body *b, bool clocks)
 	int rc = 0;
 
 	b->words = calloc(w->n + CLOCK_WORDS + 1, sizeof *b->words);
-	if (!b->words || asprintf(&b->log, "%s/log/%s.log", j->c->out, b->process->name) < 0)
+	if (!b->words || asprintf(&b->log, "%s/" INJECT_LOGS "/%s.log", j->c->out, b->process->name) < 0)
 		return err_nomem();
 	if (clocks)
 		rc = add_clock(b, j->c->out, &n);
@@ -248,7 +256,7 @@ static void next_fault(struct inject *j)
 
 static int make_folders(const struct inject_conf *c)
 {
-	static const char *const below[] = { "log", "clock" };
+	static const char *const below[] = { INJECT_LOGS, "clock" };
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < 2; i++) {
@@ -614,6 +622,7 @@ static void release(struct inject *j)
 	free(j->name);
 	if (j->table >= 0)
 		close(j->table);
+	free(j->table_path);
 }
 
 /* After an error children are given the time to save. */

@@ -22,6 +22,9 @@
 #include "chaos/meter.h"
 #include "round/manifest.h"
 
+#define INJECT_TABLE "faults.tsv"
+#define INJECT_LOGS "log"
+
 struct inject_conf {
 	struct inject_list *list;        /* words are changed for copies */
 	const struct fault_conf *faults; /* what the plan is drawn from; processes in the order of the list */

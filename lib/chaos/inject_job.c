@@ -1,8 +1,10 @@
 #include "chaos/inject_job.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "chaos/inject_report.h"
 #include "form/trust.h"
@@ -109,8 +111,6 @@ static int make_out(struct job *w)
 	if (rc == 0 && mkdir(w->out, 0777) < 0)
 		rc = errno != EEXIST ? err_sys("%s", w->o->out) :
 			err_set(ERR_USAGE, "%s: is there already: give another --out, or remove it", w->o->out);
-	if (rc == 0)
-		rc = rundir_absolute(".", &w->here);
 	return rc;
 }
 
@@ -128,10 +128,35 @@ static int report(const struct job *w, const struct inject_result *result, struc
 	return rc;
 }
 
-static int run(struct job *w, struct buf *text, int *asked)
+static bool began(const struct job *w, const struct inject_result *result)
 {
-	struct inject_result result = { .process = NULL };
-	int rc = make_out(w);
+	bool any = false;
+
+	for (size_t i = 0; result->process && i < w->list.n; i++)
+		any = any || result->process[i].starts;
+	return any;
+}
+
+/* Where nothing has begun there is nothing to tell: the same command can be given again. */
+static void remove_out(const struct job *w)
+{
+	char *path;
+
+	if (asprintf(&path, "%s/" INJECT_TABLE, w->out) >= 0) {
+		unlink(path);
+		free(path);
+	}
+	if (asprintf(&path, "%s/" INJECT_LOGS, w->out) >= 0) {
+		rmdir(path);
+		free(path);
+	}
+	rmdir(w->out);
+}
+
+/* In the directory that was made for it. */
+static int run_in(struct job *w, struct inject_result *result)
+{
+	int rc = rundir_absolute(".", &w->here);
 
 	if (rc == 0 && w->list.run)
 		rc = enter_run(w);
@@ -142,7 +167,19 @@ static int run(struct job *w, struct buf *text, int *asked)
 	w->conf.dir = w->here;
 	w->conf.say = w->o->say;
 	if (rc == 0)
-		rc = inject_run(&w->conf, &result);
+		rc = inject_run(&w->conf, result);
+	if (rc < 0 && !began(w, result))
+		remove_out(w);
+	return rc;
+}
+
+static int run(struct job *w, struct buf *text, int *asked)
+{
+	struct inject_result result = { .process = NULL };
+	int rc = make_out(w);
+
+	if (rc == 0)
+		rc = run_in(w, &result);
 	if (rc == 0)
 		rc = report(w, &result, text);
 	*asked = result.signal;

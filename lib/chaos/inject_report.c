@@ -1,6 +1,7 @@
 #include "chaos/inject_report.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -262,6 +263,17 @@ static double allotted_time(const struct inject_report *r)
 	return r->result->meter.seconds * (double)r->result->meter.learners;
 }
 
+/* A run may be over before anybody is seen to train, or have been over before it began: then its tokens are known, but
+ * not its time. */
+static bool is_timed(const struct inject_report *r)
+{
+	bool seen = false;
+
+	for (size_t i = 0; i < r->result->meter.learners; i++)
+		seen = seen || r->result->learner[i].startings;
+	return r->result->meter.seconds > 0 && (seen || r->trained <= 0);
+}
+
 static uint64_t hits(const struct inject_report *r)
 {
 	uint64_t n = 0;
@@ -320,25 +332,37 @@ static int text_faults(struct buf *out, const struct inject_report *r)
 	return rc < 0 ? rc : buf_str(out, "\n");
 }
 
-static int text_run(struct buf *out, const struct inject_report *r)
+/* Who trains, and whether enough do. */
+static int text_times(struct buf *out, const struct inject_report *r)
 {
 	const struct meter *m = &r->result->meter;
-	char goodput[24], uptime[24], down[24], stall[24], merged[24];
+	char goodput[24], uptime[24], down[24];
 	int rc;
 
+	if (!is_timed(r))
+		return buf_fmt(out, "%-14s %-10s nobody was seen to train in the %.1f s of the run\n%-14s not known\n"
+			"%-14s not known\n", "goodput", "not known", m->seconds, "uptime", "downtime");
 	snprintf(goodput, sizeof goodput, "%.1f %%", 100 * ratio(trained_time(r), allotted_time(r)));
 	snprintf(uptime, sizeof uptime, "%.1f %%", 100 * (1 - ratio(m->below, m->seconds)));
 	snprintf(down, sizeof down, "%.1f s", m->below + m->still);
-	snprintf(stall, sizeof stall, "%.1f s", m->stall);
-	snprintf(merged, sizeof merged, "%.1f %%", 100 * ratio(r->merged, r->trained));
 	rc = buf_fmt(out, "%-14s %-10s learners trained %.1f of %.1f s\n", "goodput", goodput, trained_time(r),
 		     allotted_time(r));
 	if (rc == 0)
 		rc = buf_fmt(out, "%-14s %-10s of %.1f s with at least %u learners able to contribute\n", "uptime",
 			     uptime, m->seconds, m->quorum);
-	if (rc == 0)
-		rc = buf_fmt(out, "%-14s %-10s fewer than that %.1f s; the global step stood still although not "
-			     "%.1f s\n", "downtime", down, m->below, m->still);
+	return rc < 0 ? rc : buf_fmt(out, "%-14s %-10s fewer than that %.1f s; the global step stood still although "
+		"not %.1f s\n", "downtime", down, m->below, m->still);
+}
+
+static int text_run(struct buf *out, const struct inject_report *r)
+{
+	const struct meter *m = &r->result->meter;
+	char stall[24], merged[24] = "not known";
+	int rc = text_times(out, r);
+
+	snprintf(stall, sizeof stall, "%.1f s", m->stall);
+	if (r->trained > 0)
+		snprintf(merged, sizeof merged, "%.1f %%", 100 * ratio(r->merged, r->trained));
 	if (rc == 0)
 		rc = buf_fmt(out, "%-14s %-10s without a new global step, from %.1f s on\n", "longest stall", stall,
 			     m->stall_at);
@@ -441,10 +465,13 @@ static int numbers(struct buf *out, const struct pair *p, size_t n)
 static int json_run(struct buf *out, const struct inject_report *r)
 {
 	const struct meter *m = &r->result->meter;
+	const double timed = is_timed(r) ? 0 : NAN; /* added to what is not known otherwise, which is null then */
 	const struct pair p[] = {
-		{ "goodput", ratio(trained_time(r), allotted_time(r)) }, { "uptime", 1 - ratio(m->below, m->seconds) },
+		{ "goodput", timed + ratio(trained_time(r), allotted_time(r)) },
+		{ "uptime", timed + 1 - ratio(m->below, m->seconds) },
 		{ "run_seconds", m->seconds }, { "learners", (double)m->learners }, { "quorum", m->quorum },
-		{ "trained_seconds", trained_time(r) }, { "below_quorum", m->below }, { "stood_still", m->still },
+		{ "trained_seconds", timed + trained_time(r) }, { "below_quorum", timed + m->below },
+		{ "stood_still", timed + m->still },
 		{ "longest_stall", m->stall }, { "stall_at", m->stall_at }, { "step", (double)m->step },
 		{ "tokens_trained", r->trained }, { "tokens_merged", r->merged }, { "tokens_refused", r->refused },
 		{ "tokens_open", r->open }, { "tokens_lost", r->lost },

@@ -219,6 +219,45 @@ merged tokens  [0-9.]+ % +of [0-9]+ trained; [0-9]+ refused, [0-9]+ open, [0-9]+
 		END { if (!all || sum < all - 1 || sum > all + 1) exit 1 }' <<<"$output"
 }
 
+@test "a run that is over before anybody looks has tokens, but no goodput" {
+	timeout 300 dl-run -m 1 --corpus text.txt -c small.conf -P 2 -H 8 --target-steps 40 run >/dev/null
+	dl-run -m 1 --print run >list
+	run -0 --separate-stderr dl-chaos inject --list list
+	expect_stdout_like '
+goodput        not known  nobody was seen to train in the 0\.0 s of the run
+uptime         not known
+downtime       not known
+.*
+merged tokens  100\.0 % '
+	run -0 --separate-stderr dl-chaos inject --out again --json --list list
+	expect_stdout_like '"goodput":null,"uptime":null,.*"trained_seconds":null,"below_quorum":null,"stood_still":null,'
+}
+
+@test "the directory takes no name among the run's own files" {
+	dl-init -r run -c small.conf -P 2
+	cp -r run before
+	echo "learner dl-learn -r $PWD/run -i a -d text.tok" >list
+	for place in run/head run/manifest run/learner/new run/learner/new/ run/global/../syncer/x; do
+		run -2 --separate-stderr dl-chaos inject --out "$place" --list list
+		expect_stdout ""
+		expect_stderr_line '^dl-chaos: run/[a-z./]*: is .*of the run, '
+	done
+	diff -r before run
+}
+
+@test "where the table can't be written it is named, and nothing is left" {
+	no_space() { (trap '' XFSZ && ulimit -f 0 && exec dl-chaos inject "$@" 2>&1 | cat); }
+	for _ in 1 2; do
+		run no_space --out ch -- sleep 1
+		[[ $output =~ ^dl-chaos:\ .*/ch/faults\.tsv:\ write:\ File\ too\ large$ ]] || complain "what is wrong?"
+		expect_no_file ch
+	done
+	dl-init -r run -c small.conf -P 2
+	new_home stranger
+	run -3 --separate-stderr dl-chaos inject --out ch -- dl-learn -r run -i a -d text.tok
+	expect_no_file ch
+}
+
 @test "a run whose answers were changed, and whose books are wrong, does not hold" {
 	timeout 300 dl-run -m 2 --corpus text.txt -c small.conf -P 2 -H 8 --keep 0 --target-steps 40 run >/dev/null
 	dl-run -m 2 --print run >list
