@@ -446,15 +446,51 @@ static int signing_file(struct buf *out, const char *path)
 	return rc < 0 ? rc : buf_str(out, "/default.key");
 }
 
+/* Is the key's public half in STEM.pub? */
+static bool is_published(const struct key *k, const char *stem)
+{
+	struct buf path = BUF_INIT;
+	struct key_pub *v = NULL;
+	size_t n = 0;
+	bool is = false;
+
+	if (buf_fmt(&path, "%s.pub", stem) == 0 && key_load_pubs(&v, &n, path.data) == 0)
+		for (size_t i = 0; i < n; i++)
+			is = is || memcmp(&v[i].pub, &k->secret.pub, sizeof k->secret.pub) == 0;
+	free(v);
+	buf_release(&path);
+	return is;
+}
+
+/* Whoever was killed between STEM.key and STEM.pub left the public half of the key before, perhaps a stolen one. It is
+ * written again under the lock of those who replace keys; where that can't be, nobody is kept from working. */
+static void mend_public(const struct key *k, const char *secret)
+{
+	struct lock lock = LOCK_INIT;
+	struct buf stem = BUF_INIT;
+	struct key now;
+
+	if (buf_fmt(&stem, "%.*s", (int)(strlen(secret) - strlen(".key")), secret) == 0 &&
+		!is_published(k, stem.data) && lock_take(&lock, stem.data) == 0 && key_load(&now, secret) == 0) {
+		if (!is_published(&now, stem.data))
+			(void)write_public(&now, stem.data);
+		key_wipe(&now);
+	}
+	lock_release(&lock);
+	buf_release(&stem);
+}
+
 int key_have(struct key *k, const char *path)
 {
 	struct buf file = BUF_INIT;
-	int rc = signing_file(&file, path);
+	int named = signing_file(&file, path), rc = named;
 
-	if (rc == ERR_IO) {
+	if (named == ERR_IO) {
 		rc = 0;
-	} else if (rc == 1 || (rc == 0 && (access(file.data, F_OK) == 0 || errno != ENOENT))) {
+	} else if (named == 1 || (named == 0 && (access(file.data, F_OK) == 0 || errno != ENOENT))) {
 		rc = key_load(k, file.data);
+		if (rc == 0 && named == 0)
+			mend_public(k, file.data);
 		rc = rc < 0 ? rc : 1;
 	}
 	buf_release(&file);

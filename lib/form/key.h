@@ -43,7 +43,7 @@ int key_generate_default(struct say *say) ERR_MUST;
 int key_replace_default(struct say *say) ERR_MUST;
 int key_load(struct key *k, const char *path) ERR_MUST;
 /* 1 and the key that path, $DL_KEY or CONFIG/default.key holds; 0 when none is named and no default is
- * there. */
+ * there. A default.pub that is missing, or is of another key, is written again if it can be. */
 int key_have(struct key *k, const char *path) ERR_MUST;
 /* Made if need be. What signs asks trust_signer. */
 int key_find(struct key *k, const char *path, struct say *say) ERR_MUST;

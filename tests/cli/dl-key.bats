@@ -71,6 +71,38 @@ setup() {
 	expect_stderr_line "^dl-key: --replace is for one's own key"
 }
 
+@test "a public half that is missing, or of another key, is written again at the next use" {
+	new_home
+	conf=$XDG_CONFIG_HOME/dl
+	dl-key show >old
+	command -v strace >/dev/null || skip "no strace"
+	for when in 1 2 3 4 5 6; do # killed before each file that gets its name
+		strace -f -o /dev/null -e trace=linkat -e inject=linkat:signal=KILL:when=$when dl-key gen --replace || true
+		run -0 --separate-stderr dl-key show
+		expect_no_stderr
+		[ "$output" = "$(cat "$conf/default.pub")" ] || complain "killed at $when"
+	done
+	expect_differ old "$conf/default.pub"
+	cp "$conf/default.pub" want
+	for spoil in 'rm default.pub' "cp '$PWD/old' default.pub" 'echo x >default.pub'; do
+		(cd "$conf" && eval "$spoil")
+		printf 'd_model 16\nlayers 1\nheads 2\nff 32\n' | dl-init -c - >g0.ckpt
+		expect_same want "$conf/default.pub"
+	done
+	printf '# mine\n' | cat - want >"$conf/default.pub" # what says the same stays
+	dl-key show >/dev/null
+	[ "$(head -n 1 "$conf/default.pub")" = '# mine' ]
+}
+
+@test "where the public half can't be written the key is used nevertheless" {
+	new_home
+	dl-key show >mine
+	(cd "$XDG_CONFIG_HOME/dl" && rm default.pub && mkdir default.pub default.lock)
+	run -0 --separate-stderr dl-key show
+	expect_no_stderr
+	expect_same mine <(printf '%s\n' "$output")
+}
+
 @test "nothing is signed with a revoked key, and a new one is the remedy" {
 	corpus 2000 >corpus.txt
 	dl-init >g0.ckpt && dl-data -o a corpus.txt
