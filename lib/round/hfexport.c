@@ -9,7 +9,9 @@
 
 #include "base/finite.h"
 #include "base/json.h"
+#include "form/jsondoc.h"
 #include "form/safetensors.h"
+#include "form/vocab.h"
 #include "io/atomic.h"
 #include "io/fd.h"
 #include "io/newdir.h"
@@ -20,6 +22,7 @@
 #include "round/probe.h"
 
 #define CONFIG "config.json"
+#define TOKENIZER_BYTES ((uint64_t)256 << 20) /* of a file; the largest in use have 40 MB */
 #define NAME 64 /* of a file of weights, with NUL */
 
 struct work {
@@ -240,14 +243,29 @@ static const char *const tokenizer_files[] = { "tokenizer.json", "tokenizer.mode
 	"special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", "chat_template.jinja",
 	"chat_template.json", "generation_config.json" };
 
+static int open_file(const char *path, uint64_t limit, int *fd)
+{
+	uint64_t size;
+	int rc = fd_open_in(path, fd);
+
+	if (rc == 0 && !fd_regular(*fd, &size))
+		rc = err_set(ERR_DATA, "%s: not a regular file", path);
+	else if (rc == 0 && size > limit)
+		rc = err_set(ERR_DATA, "%s: %" PRIu64 " bytes, where at most %" PRIu64 " make sense", path, size, limit);
+	return rc;
+}
+
 static int copy_bytes(int to, int from)
 {
 	char block[65536];
 	ssize_t got;
 	int rc = 0;
 
-	while (rc == 0 && (got = fd_read(from, block, sizeof block)) != 0)
+	while (rc == 0 && (got = fd_read(from, block, sizeof block)) != 0) {
 		rc = got < 0 ? (int)got : fd_write(to, block, (size_t)got);
+		if (rc == 0 && wake_requested())
+			rc = err_set(ERR_IO, "interrupted");
+	}
 	return rc;
 }
 
@@ -258,7 +276,7 @@ static int copy_file(const struct work *w, const char *from, const char *name)
 	int fd = -1, rc = hfset_join(&path, w->dir.temp, name);
 
 	if (rc == 0)
-		rc = fd_open_in(from, &fd);
+		rc = open_file(from, TOKENIZER_BYTES, &fd);
 	if (rc == 0)
 		rc = atomic_open(&file, path, 0666);
 	if (rc == 0 && (rc = copy_bytes(file.fd, fd)) < 0)
@@ -270,6 +288,20 @@ static int copy_file(const struct work *w, const char *from, const char *name)
 		close(fd);
 	free(path);
 	return rc;
+}
+
+/* A file that is said to be one. */
+static int copy_model(const struct work *w, const char *from)
+{
+	struct vocab v = { .n = 0 };
+	int fd = -1, rc = open_file(from, TOKENIZER_BYTES, &fd);
+
+	if (rc == 0)
+		rc = vocab_load(&v, from);
+	vocab_release(&v);
+	if (fd >= 0)
+		close(fd);
+	return rc < 0 ? rc : copy_file(w, from, "tokenizer.model");
 }
 
 static int copy_named(const struct work *w, const char *name, size_t *copied)
@@ -298,11 +330,28 @@ static int copy_tokenizer(const struct work *w)
 	if (stat(from, &st) < 0)
 		return err_sys("%s", from);
 	if (!S_ISDIR(st.st_mode))
-		return copy_file(w, from, "tokenizer.model");
+		return copy_model(w, from);
 	for (size_t i = 0; i < sizeof tokenizer_files / sizeof tokenizer_files[0] && rc == 0; i++)
 		rc = copy_named(w, tokenizer_files[i], &copied);
 	if (rc == 0 && copied == 0)
 		rc = err_set(ERR_DATA, "%s: there are no files of a tokenizer in it", from);
+	return rc;
+}
+
+static int slurp_json(const char *path, struct buf *text)
+{
+	struct jsondoc *doc = NULL;
+	int fd = -1, rc = open_file(path, HFCONFIG_BYTES, &fd);
+
+	if (rc == 0) {
+		rc = fd_slurp(fd, HFCONFIG_BYTES, text);
+		if (rc == 0)
+			rc = jsondoc_parse(&doc, text->data ? text->data : "", text->len);
+		rc = rc < 0 ? err_at(rc, "%s", path) : 0;
+	}
+	jsondoc_free(doc);
+	if (fd >= 0)
+		close(fd);
 	return rc;
 }
 
@@ -313,7 +362,7 @@ static int read_like(struct work *w)
 	int rc = w->x->tokenizer ? hfset_join(&path, w->x->tokenizer, CONFIG) : 0;
 
 	if (rc == 0 && path && access(path, F_OK) == 0)
-		rc = hfset_slurp(w->x->tokenizer, CONFIG, HFCONFIG_BYTES, &w->like);
+		rc = slurp_json(path, &w->like);
 	free(path);
 	return rc;
 }
@@ -414,13 +463,14 @@ static int make_plan(struct work *w)
 	return rc == 0 ? read_like(w) : rc;
 }
 
-/* config.json and index last, as those that say how to read the rest. */
+/* The tokenizer first, which takes no time and may be refused; config.json and index last, as those that say how to
+ * read the rest. */
 static int make_files(struct work *w)
 {
-	int rc = write_weights(w);
+	int rc = copy_tokenizer(w);
 
 	if (rc == 0)
-		rc = copy_tokenizer(w);
+		rc = write_weights(w);
 	if (rc == 0 && w->shards > 1)
 		rc = write_index(w);
 	if (rc == 0)

@@ -190,7 +190,7 @@ model.safetensors" ]
 @test "--tokenizer: what belongs to it travels along, with the ids of special tokens" {
 	mkdir tok
 	echo '{"a": 1}' >tok/tokenizer.json
-	echo model >tok/tokenizer.model
+	cp "$repo/tests/fuzz/seeds/vocab/bpe" tok/tokenizer.model
 	echo '{"bos_token_id": 1, "eos_token_id": [2, 5], "hidden_size": 9}' >tok/config.json
 	echo no >tok/model.safetensors
 	echo no >tok/README.md
@@ -211,8 +211,42 @@ tokenizer.model" ]
 	expect_stderr_line '^dl-export: nowhere: No such file or directory$'
 	mkdir none/tokenizer.json
 	run -1 --separate-stderr dl-export -f hf --tokenizer none -o new g0.ckpt
-	echo '{' >tok/config.json
-	run -1 --separate-stderr dl-export -f hf --tokenizer tok -o new g0.ckpt
+	expect_no_file new
+	expect_no_temporary
+}
+
+@test "--tokenizer: files that can't belong to one are refused by name" {
+	refused() { # WHAT PATH
+		run -1 --separate-stderr in_time dl-export -f hf --tokenizer "$2" -o new g0.ckpt
+		expect_stderr_line "^dl-export: $1"
+		expect_no_file new
+		expect_no_temporary
+	}
+	mkdir tok
+	ln -s /dev/zero tok/tokenizer.json
+	refused 'tok/tokenizer\.json: not a regular file$' tok
+	refused 'tok/tokenizer\.json: not a regular file$' tok/tokenizer.json
+	rm tok/tokenizer.json
+	truncate -s 300M tok/tokenizer.json
+	refused 'tok/tokenizer\.json: 314572800 bytes, where at most 268435456 make sense$' tok
+	echo '{}' >tok/tokenizer.json
+	printf '{\n' >tok/config.json
+	refused 'tok/config\.json: not JSON as it should be: line 2' tok
+	: >tok/config.json
+	refused 'tok/config\.json: not JSON ' tok
+	ln -sf /dev/zero tok/config.json
+	refused 'tok/config\.json: not a regular file$' tok
+	refused 'g0\.ckpt: not a SentencePiece model' g0.ckpt
+	refused 'tok/tokenizer\.json: not a SentencePiece model' tok/tokenizer.json
+}
+
+@test "one that is asked to stop while it copies a tokenizer leaves nothing" {
+	command -v strace >/dev/null || skip "no strace"
+	need_plain_build
+	mkdir tok
+	truncate -s 200M tok/tokenizer.json
+	run -143 strace -f -o /dev/null -e trace=write -e inject=write:signal=TERM:when=200 \
+		dl-export -f hf --tokenizer tok -o new g0.ckpt
 	expect_no_file new
 	expect_no_temporary
 }
