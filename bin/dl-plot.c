@@ -10,6 +10,7 @@
 #include "base/num.h"
 #include "base/opt.h"
 #include "base/say.h"
+#include "base/utf8.h"
 #include "chaos/gantt.h"
 #include "form/key.h"
 #include "form/trust.h"
@@ -251,6 +252,30 @@ static int is_trace(int fd)
 	return word && strncmp(word, " trace ", 7) == 0;
 }
 
+static int refuse_option(const char *name, const char *value, const char *of, const char *what)
+{
+	return value ? err_set(ERR_USAGE, "--%s is for %s, not for %s", name, of, what) : 0;
+}
+
+/* Options that mean nothing for what is drawn. */
+static int check_tables(void)
+{
+	int rc = refuse_option("key", o.key, "runs", "tables and traces");
+
+	return rc < 0 ? rc : refuse_option("trust", o.trust, "runs", "tables and traces");
+}
+
+static int check_lanes(const char *what)
+{
+	const char *const of_tables[][2] = { { "x", o.x }, { "y", o.y }, { "by", o.by }, { "labels", o.labels },
+		{ "log", o.log } };
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < sizeof of_tables / sizeof *of_tables; i++)
+		rc = refuse_option(of_tables[i][0], of_tables[i][1], "tables", what);
+	return rc;
+}
+
 /* What is looked at has to be read again. */
 static int draw_file(struct buf *script, struct gantt *g, const char *path, const struct curves_conf *conf,
 	const struct gnuplot_page *page)
@@ -263,7 +288,7 @@ static int draw_file(struct buf *script, struct gantt *g, const char *path, cons
 	if (rc < 0)
 		return rc;
 	label(name, &labels, path, 1);
-	if ((rc = is_trace(fd)) == 1)
+	if ((rc = is_trace(fd)) == 1 && (rc = check_lanes("a trace")) == 0)
 		rc = draw_trace(script, g, fd, page);
 	else if (rc == 0 && (rc = curves_add(&c, fd, name)) == 0)
 		rc = curves_script(script, &c, page);
@@ -272,17 +297,10 @@ static int draw_file(struct buf *script, struct gantt *g, const char *path, cons
 	return rc < 0 ? err_at(rc, "%s", fd_name(path)) : 0;
 }
 
-static int draw(struct buf *script, char **words, int n)
+static int check_words(char **words, int n)
 {
-	struct gantt g = { .lanes = 0 };
-	struct gnuplot_page page;
-	struct curves_conf conf;
-	int rc = parse_options(&page, &conf);
+	int rc;
 
-	if (rc < 0)
-		return rc;
-	g.from = conf.from;
-	g.until = conf.until;
 	if (n == 0)
 		return err_set(ERR_USAGE, "what to draw? give tables, a trace or a run directory");
 	if ((rc = output_apart_all(o.out, words, (size_t)n)) < 0)
@@ -290,16 +308,42 @@ static int draw(struct buf *script, char **words, int n)
 	for (int i = 0; i < n; i++)
 		if (n > 1 && is_run(words[i]))
 			return err_set(ERR_USAGE, "one run at a time: '%s'", words[i]);
-	if (is_run(words[0]) && (rc = rundir_apart(words[0], o.out)) < 0)
+	if (!is_run(words[0]))
+		return check_tables();
+	rc = check_lanes("a run");
+	return rc < 0 ? rc : rundir_apart(words[0], o.out);
+}
+
+static int draw(struct buf *script, char **words, int n)
+{
+	struct gantt g = { .lanes = 0 };
+	struct gnuplot_page page;
+	struct curves_conf conf;
+	int rc;
+
+	if ((rc = parse_options(&page, &conf)) < 0 || (rc = check_words(words, n)) < 0 ||
+		(rc = parse_format(&page)) < 0)
 		return rc;
-	if ((rc = parse_format(&page)) < 0)
-		return rc;
+	g.from = conf.from;
+	g.until = conf.until;
 	if (is_run(words[0]))
 		rc = draw_run(script, &g, words[0], &page);
 	else
 		rc = n == 1 ? draw_file(script, &g, words[0], &conf, &page)
 			    : draw_tables(script, &conf, words, n, &page);
 	gantt_release(&g);
+	return rc;
+}
+
+/* Words come from names of files and from tables: a byte that is of no character would spoil the picture, and the script
+ * for other programs. */
+static int clean(struct buf *script)
+{
+	struct buf out = BUF_INIT;
+	int rc = utf8_clean(&out, script->data);
+
+	buf_release(script);
+	*script = out;
 	return rc;
 }
 
@@ -346,6 +390,8 @@ int main(int argc, char **argv)
 	say_init(&say, prog.name, o.quiet, o.verbose);
 	if (rc == 0)
 		rc = draw(&script, words, n);
+	if (rc == 0)
+		rc = clean(&script);
 	if (rc == 0)
 		rc = deliver(&script);
 	buf_release(&script);

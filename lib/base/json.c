@@ -6,30 +6,15 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "base/utf8.h"
 
-/* Length of the UTF-8 sequence at s, or 0 when there is none: overlong forms and surrogates are
- * none. */
-static size_t sequence(const unsigned char *s)
+/* n bytes; 0: one that is of no character. */
+static int character(struct buf *out, const char *s, size_t n)
 {
-	size_t n = 0;
+	const unsigned char c = (unsigned char)*s;
 
-	if (s[0] < 0x80)
-		n = 1;
-	else if (s[0] >= 0xc2 && s[0] < 0xf5)
-		n = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
-	for (size_t i = 1; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-		(s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-		return 0;
-	return n;
-}
-
-static int character(struct buf *out, const unsigned char *s, size_t n)
-{
-	if (n == 0 || s[0] < 0x20 || s[0] == 0x7f)
-		return buf_fmt(out, "\\u%04x", s[0]);
+	if (n == 0 || c < 0x20 || c == 0x7f)
+		return buf_fmt(out, "\\u%04x", c);
 	if (s[0] == '"' || s[0] == '\\')
 		return buf_fmt(out, "\\%c", s[0]);
 	return buf_add(out, s, n);
@@ -37,14 +22,14 @@ static int character(struct buf *out, const unsigned char *s, size_t n)
 
 int json_text(struct buf *out, const char *s)
 {
-	const unsigned char *p = (const unsigned char *)s;
 	int rc = buf_str(out, "\"");
 
-	while (*p && rc == 0) {
-		size_t n = sequence(p);
+	while (*s && rc == 0) {
+		uint32_t point;
+		size_t n = utf8_decode(s, &point);
 
-		rc = character(out, p, n);
-		p += n ? n : 1;
+		rc = character(out, s, n);
+		s += n ? n : 1;
 	}
 	return rc == 0 ? buf_str(out, "\"") : rc;
 }

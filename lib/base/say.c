@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/utf8.h"
 
 #define TERMINAL_EVERY 0.2 /* seconds between progress lines */
 #define LOG_EVERY 5.0
@@ -108,35 +109,6 @@ int say_error(struct say *s, int code)
 	return err_status(code);
 }
 
-/* Length of the UTF-8 sequence at p and its code point, or 0 when it is not one. */
-static size_t utf8_decode(const unsigned char *p, uint32_t *point)
-{
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t n = 0;
-	uint32_t x;
-
-	if (p[0] < 0x80)
-		n = 1;
-	else if (p[0] >> 5 == 6)
-		n = 2;
-	else if (p[0] >> 4 == 14)
-		n = 3;
-	else if (p[0] >> 3 == 30)
-		n = 4;
-	if (n == 0)
-		return 0;
-	x = n == 1 ? p[0] : p[0] & (0x7fu >> n);
-	for (size_t i = 1; i < n; i++) {
-		if (p[i] >> 6 != 2) /* a NUL ends the string here, too */
-			return 0;
-		x = x << 6 | (p[i] & 0x3fu);
-	}
-	if (x < least[n] || x > 0x10ffff || (x >= 0xd800 && x <= 0xdfff))
-		return 0;
-	*point = x;
-	return n;
-}
-
 /* Characters that move the cursor or reorder what a person reads. */
 static bool harmless(uint32_t c)
 {
@@ -146,30 +118,29 @@ static bool harmless(uint32_t c)
 
 void say_escape(char *out, size_t cap, const char *s)
 {
-	const unsigned char *p = (const unsigned char *)s;
 	size_t used = 0;
 
-	while (cap && *p) {
+	while (cap && *s) {
 		char piece[8];
 		uint32_t point = 0;
-		size_t take = utf8_decode(p, &point), n;
+		size_t take = utf8_decode(s, &point), n;
 
 		if (take && harmless(point)) {
-			memcpy(piece, p, take);
+			memcpy(piece, s, take);
 			n = take;
-		} else if (*p == '\n' || *p == '\t' || *p == '\r') {
+		} else if (*s == '\n' || *s == '\t' || *s == '\r') {
 			n = (size_t)snprintf(piece, sizeof piece, "\\%c",
-					     *p == '\n' ? 'n' : *p == '\t' ? 't' : 'r');
+					     *s == '\n' ? 'n' : *s == '\t' ? 't' : 'r');
 			take = 1;
 		} else {
-			n = (size_t)snprintf(piece, sizeof piece, "\\x%02x", *p);
+			n = (size_t)snprintf(piece, sizeof piece, "\\x%02x", (unsigned char)*s);
 			take = 1;
 		}
 		if (used + n >= cap)
 			break;
 		memcpy(out + used, piece, n);
 		used += n;
-		p += take;
+		s += take;
 	}
 	if (cap)
 		out[used] = '\0';

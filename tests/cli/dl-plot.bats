@@ -151,6 +151,43 @@ set output 'x'" odd.tsv
 	expect_stdout_like "set ylabel '\`id\`\\\$\(id\)'"
 }
 
+@test "bytes that are of no character are replaced, wherever they come from" {
+	odd=$'\x01\xff \xed\xa0\x80 \xef\xbf\xbf \xe2\x82'
+	cp a.tsv "$odd.tsv"
+	printf "a$odd\tb\n1\t2\n" >columns.tsv
+	long=$(printf 'x%.0s' {1..254})é # cut within its last letter
+	for how in "--labels|$odd,$odd|a.tsv|b.tsv" "--title|$odd|a.tsv" "a.tsv|$odd.tsv" columns.tsv "--labels|$long|a.tsv|b.tsv"; do
+		IFS='|' read -ra words <<<"$how"
+		run -0 --separate-stderr dl-plot --script "${words[@]}"
+		iconv -f UTF-8 -t UTF-8 <<<"$output" >text
+		[[ $output == *$'\xef\xbf\xbd'* ]]
+		[ "$(tr -d '\1-\10\13\14\16-\37' <text)" = "$output" ]
+		if command -v gnuplot >/dev/null && command -v xmllint >/dev/null; then
+			dl-plot -o x.svg "${words[@]}"
+			xmllint --noout x.svg
+		fi
+	done
+}
+
+@test "options that mean nothing for what is drawn are refused" {
+	mkdir run
+	: >run/manifest
+	refused() { # LINE WORDS...
+		run -2 --separate-stderr dl-plot --script "${@:2}"
+		expect_stdout ""
+		expect_stderr_line "$1"
+	}
+	for option in x y by labels log; do
+		refused "^dl-plot: --$option is for tables, not for a run\$" --$option xy run
+		refused "^dl-plot: run.trace: --$option is for tables, not for a trace\$" --$option xy run.trace
+	done
+	for option in key trust; do
+		refused "^dl-plot: --$option is for runs, not for tables and traces\$" --$option none a.tsv
+		refused "^dl-plot: --$option is for runs, not for tables and traces\$" --$option none a.tsv b.tsv
+		refused "^dl-plot: --$option is for runs, not for tables and traces\$" --$option none run.trace
+	done
+}
+
 @test "what cannot be drawn is told in one line" {
 	refused() { # STATUS LINE WORDS...
 		local want=$1 like=$2
