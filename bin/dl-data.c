@@ -98,6 +98,24 @@ static int needs(bool given, const char *option, bool there, const char *other)
 	return given && !there ? err_set(ERR_USAGE, "option %s goes with %s", option, other) : 0;
 }
 
+/* STEM.tok is what STEM would be called: then its stem is meant. */
+static int stem_length(void)
+{
+	size_t n = o.stem ? strlen(o.stem) : 0;
+
+	return (int)(n > 4 && strcmp(o.stem + n - 4, ".tok") == 0 ? n - 4 : n);
+}
+
+/* With nothing, or a directory, to begin with, names would be hidden ones: DIR/.0.tok, DIR/..0.tok. */
+static bool is_stem(void)
+{
+	int end = stem_length(), at = end;
+
+	while (at > 0 && o.stem[at - 1] != '/')
+		at--;
+	return end > at && strspn(o.stem + at, ".") < (size_t)(end - at);
+}
+
 static int check_options(void)
 {
 	bool ids = o.ids || o.binary, many = o.split_given || o.holdout_given;
@@ -129,7 +147,7 @@ static int check_options(void)
 			       o.end, o.vocab);
 	if (o.stem && strcmp(o.stem, "-") == 0)
 		o.stem = NULL;
-	if (o.stem && (!*o.stem || o.stem[strlen(o.stem) - 1] == '/'))
+	if (o.stem && !is_stem())
 		return err_set(ERR_USAGE, "option --output: '%s' is not the beginning of a file's name", o.stem);
 	return 0;
 }
@@ -219,14 +237,6 @@ static int write_parts(struct part *part, size_t n, struct corpus *c, const stru
 }
 
 /* ---- the plan ---- */
-
-/* STEM.tok is what STEM would be called: then its stem is meant. */
-static int stem_length(void)
-{
-	size_t n = o.stem ? strlen(o.stem) : 0;
-
-	return (int)(n > 4 && strcmp(o.stem + n - 4, ".tok") == 0 ? n - 4 : n);
-}
 
 static int name_part(struct part *p, uint64_t number)
 {

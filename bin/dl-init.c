@@ -107,7 +107,8 @@ struct plan {
 	struct train_conf train;
 	struct tensors layout;
 	struct meta meta;
-	uint32_t pieces; /* of --tokenizer; 0: unknown */
+	char vocabulary[VOCAB_DIGEST]; /* of --tokenizer */
+	uint32_t pieces; /* 0: unknown */
 };
 
 static int read_text(const char *path, struct buf *text)
@@ -139,14 +140,13 @@ static int check_keys(const struct conf *conf)
 }
 
 /* Size and digest of the vocabulary; a preset's size is only an example. */
-static int take_tokenizer(struct conf *conf, uint32_t *pieces)
+static int take_tokenizer(struct conf *conf, const struct plan *p)
 {
-	char hex[VOCAB_DIGEST];
+	const uint32_t n = p->pieces;
 	uint64_t vocab = 0;
-	int rc = vocab_identify(hex, pieces, o.tokenizer);
-	const uint32_t n = *pieces;
+	int rc = 0;
 
-	if (rc == 0 && !model_preset(o.conf))
+	if (!model_preset(o.conf))
 		rc = conf_u64(conf, "vocab", 0, UINT32_MAX, &vocab);
 	if (rc < 0)
 		return rc;
@@ -154,7 +154,7 @@ static int take_tokenizer(struct conf *conf, uint32_t *pieces)
 		return err_set(ERR_DATA, "vocab %" PRIu64 " is fewer than the %" PRIu32 " pieces of %s", vocab, n,
 			o.tokenizer);
 	rc = vocab || n == 0 ? 0 : conf_set_u64(conf, "vocab", n);
-	return rc < 0 ? rc : conf_set(conf, "vocabulary", hex);
+	return rc < 0 ? rc : conf_set(conf, "vocabulary", p->vocabulary);
 }
 
 static int parse_conf(struct plan *p, const struct buf *text)
@@ -165,7 +165,7 @@ static int parse_conf(struct plan *p, const struct buf *text)
 	if (rc == 0)
 		rc = check_keys(&conf);
 	if (rc == 0 && o.tokenizer)
-		rc = take_tokenizer(&conf, &p->pieces);
+		rc = take_tokenizer(&conf, p);
 	if (rc == 0)
 		rc = model_conf_read(&p->model, &conf);
 	if (rc == 0)
@@ -180,8 +180,10 @@ static int parse_conf(struct plan *p, const struct buf *text)
 static int read_conf(struct plan *p, const char *path)
 {
 	struct buf text = BUF_INIT;
-	int rc = read_text(path, &text);
+	int rc = o.tokenizer ? vocab_identify(p->vocabulary, &p->pieces, o.tokenizer) : 0;
 
+	if (rc == 0)
+		rc = read_text(path, &text);
 	if (rc == 0 && (rc = parse_conf(p, &text)) < 0)
 		rc = err_at(rc, "%s", fd_name(path));
 	buf_release(&text);

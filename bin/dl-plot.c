@@ -335,8 +335,8 @@ static int draw(struct buf *script, char **words, int n)
 	return rc;
 }
 
-/* Words come from names of files and from tables: a byte that is of no character would spoil the picture, and the script
- * for other programs. */
+/* Words come from names of files and from tables: a byte that is of no character would spoil the picture, and the
+ * script for other programs. */
 static int clean(struct buf *script)
 {
 	struct buf out = BUF_INIT;

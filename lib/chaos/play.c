@@ -77,12 +77,16 @@ static int open_rounds(struct play *p, struct shard **shard)
 {
 	struct cohort_conf conf = { .model = &p->c->model, .train = &p->c->train, .cut = &p->cut,
 		.encoding = p->conf.encoding, .seed = p->c->meta.seed, .stop = p->conf.stop };
+	const struct tensors *layout = model_tensors(p->model);
 	int rc;
 
 	if ((rc = adopt_parse(p->head.adopt, &conf.adopt)) < 0)
 		return rc;
-	if ((rc = fragments_cut(&p->cut, model_tensors(p->model), p->head.fragments)) < 0)
-		return err_at(rc, "the trace has %u fragments", p->head.fragments);
+	if (p->head.fragments > layout->n)
+		return err_set(ERR_USAGE, "the trace has %u fragments, and the model only %zu tensors: simulate fewer "
+			"(-P), or take a larger model", p->head.fragments, layout->n);
+	if ((rc = fragments_cut(&p->cut, layout, p->head.fragments)) < 0)
+		return rc;
 	rc = versions_open(&p->versions, &p->cut, p->adoptions, model_params(p->model), p->c->meta.step,
 		p->head.learners);
 	if (rc < 0)

@@ -251,7 +251,8 @@ static int open_file(const char *path, uint64_t limit, int *fd)
 	if (rc == 0 && !fd_regular(*fd, &size))
 		rc = err_set(ERR_DATA, "%s: not a regular file", path);
 	else if (rc == 0 && size > limit)
-		rc = err_set(ERR_DATA, "%s: %" PRIu64 " bytes, where at most %" PRIu64 " make sense", path, size, limit);
+		rc = err_set(ERR_DATA, "%s: %" PRIu64 " bytes, where at most %" PRIu64 " make sense", path, size,
+			limit);
 	return rc;
 }
 

@@ -187,7 +187,10 @@ tokens() {
 	refused '--ids is for text and --binary is not' --ids --binary u16 --vocab 20
 	refused 'option --eos: 20 is not below the vocabulary of 20' --ids --vocab 20 --eos 20
 	refused "option --output: '' is not" -o ''
-	refused "option --output: 'dir/' is not" -o dir/
+	for stem in dir/ . .. dir/. dir/.. / dir/.tok dir/..tok; do
+		refused "option --output: '$stem' is not the beginning of a file's name" --split 2 -o $stem
+		refused "option --output: '$stem' is not the beginning of a file's name" -o $stem
+	done
 	refused '--unpack prints on standard output' -d -o x
 	refused "unknown option '--spilt', did you mean '--split'" --spilt 2
 }

@@ -154,7 +154,7 @@ set output 'x'" odd.tsv
 @test "bytes that are of no character are replaced, wherever they come from" {
 	odd=$'\x01\xff \xed\xa0\x80 \xef\xbf\xbf \xe2\x82'
 	cp a.tsv "$odd.tsv"
-	printf "a$odd\tb\n1\t2\n" >columns.tsv
+	printf 'a%s\tb\n1\t2\n' "$odd" >columns.tsv
 	long=$(printf 'x%.0s' {1..254})é # cut within its last letter
 	for how in "--labels|$odd,$odd|a.tsv|b.tsv" "--title|$odd|a.tsv" "a.tsv|$odd.tsv" columns.tsv "--labels|$long|a.tsv|b.tsv"; do
 		IFS='|' read -ra words <<<"$how"

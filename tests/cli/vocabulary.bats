@@ -66,6 +66,17 @@ vocabulary() {
 	expect_stderr_line '^dl-data: standard input: line 1: id 12 is not below the vocabulary of 12$'
 }
 
+@test "a tokenizer that can't be read is named, not the configuration" {
+	mkdir none
+	run -1 --separate-stderr dl-init -c tiny --tokenizer none
+	expect_stderr_line '^dl-init: none/tokenizer\.model: No such file or directory$'
+	run -1 --separate-stderr dl-init -r run --tokenizer none
+	expect_stderr_line '^dl-init: none/tokenizer\.model: No such file or directory$'
+	run -2 --separate-stderr dl-init -c tiny --tokenizer ids
+	expect_stderr_line '^dl-init: ids: not a SentencePiece model'
+	expect_no_file run
+}
+
 @test "no output takes the place of the tokenizer, nor a shard that of the lines it is made from" {
 	mkdir directory
 	cp m.model directory/tokenizer.model
