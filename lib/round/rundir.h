@@ -35,7 +35,7 @@ int rundir_enter(const char *run) ERR_MUST;
  * back then. */
 int rundir_there(void) ERR_MUST;
 /* Before something that is no file of the run's is written to `output` (NULL and "-": standard output; or a directory
- * to be made): ERR_USAGE when its place is one of RUN's own files, or where only these go, whatever links lead there. */
+ * to be made): ERR_USAGE when it would be one of RUN's own files, or where only these go, whatever links lead there. */
 int rundir_apart(const char *run, const char *output) ERR_MUST;
 /* The same path seen from anywhere: for files of the user's that are opened after rundir_enter. The
  * caller frees it; "-" stays as it is. */
