@@ -190,7 +190,7 @@ b sleep 1' >list
 	faults=kill,pause,slow,full,cut,delay,reorder,truncate,flip,duplicate,replay
 	run -0 --separate-stderr timeout 300 dl-chaos inject --mtbf 0.3s --repair 0.5s --lasts 0.5s --from 0.5s --seed 1 \
 		--faults $faults -- dl-run -m 2 --corpus text.txt -c larger.conf -P 2 -H 8 --keep 0 --lease 5s \
-		--target-steps 150 run
+		--target-steps 800 run
 	expect_stdout_like '^finished       holds      global step [0-9]+, ckpt/[0-9]+\.ckpt
 replay         holds      ([0-9]+) of ([0-9]+) versions, bit for bit
 ledger         holds      2 learners balance
