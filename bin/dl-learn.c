@@ -401,7 +401,8 @@ static int enter(struct work *w)
 		return rc;
 	if ((rc = shard_open(&w->shard, o.shard, &w->trust)) < 0)
 		return rc;
-	if (o.learner.metrics && (rc = check_apart(o.learner.metrics, "metrics")) < 0)
+	if (o.learner.metrics && ((rc = check_apart(o.learner.metrics, "metrics")) < 0 ||
+			(rc = rundir_apart(o.run, o.learner.metrics)) < 0))
 		return rc;
 	if (o.learner.metrics && (rc = rundir_absolute(o.learner.metrics, &w->metrics)) < 0)
 		return rc;

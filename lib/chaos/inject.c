@@ -165,8 +165,10 @@ static int add_clock(struct body *b, const char *out, size_t *n)
 	if (asprintf(&b->clock_file, "%s/clock/%s", out, b->process->name) < 0 ||
 	    asprintf(&text[0], "LD_PRELOAD=%s", library) < 0 ||
 	    asprintf(&text[1], "FAKETIME_TIMESTAMP_FILE=%s", b->clock_file) < 0)
-		return err_nomem();
+		rc = err_nomem();
 	free(library);
+	if (rc < 0)
+		return rc;
 	b->words[(*n)++] = "env";
 	b->words[(*n)++] = text[0];
 	b->words[(*n)++] = text[1];

@@ -140,6 +140,8 @@ rates() {
 	expect_stderr_line "^dl-learn: a context of 33 tokens is longer than the model's 32$"
 	run -2 --separate-stderr in_time dl-learn -r run -d text.0.tok -n 1 --metrics text.0.tok
 	expect_stderr_line "is an input"
+	run -2 --separate-stderr in_time dl-learn -r run -d text.0.tok -n 1 --metrics run/manifest
+	expect_stderr_line "^dl-learn: run/manifest: "
 	expect_no_file run/learner/ann
 }
 
