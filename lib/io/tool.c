@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +11,11 @@
 
 #include "io/fd.h"
 #include "io/proc.h"
+#include "io/wake.h"
 
 #define WORDS_LIMIT ((size_t)1 << 20) /* of what a program says on standard error */
+
+#define LOOK_EVERY 1.0                /* seconds, should the end of one not be told */
 
 struct stage {
 	struct proc proc;
@@ -87,6 +92,11 @@ static int start_all(struct stage *v, const char *const *const *words, size_t n,
 	return rc;
 }
 
+static int interrupted(void)
+{
+	return err_set(ERR_IO, "interrupted");
+}
+
 static enum err code_of(int status)
 {
 	switch (status) {
@@ -154,21 +164,63 @@ static int judge(const struct stage *v, const char *const *const *words, size_t 
 	return rc;
 }
 
+static bool asks_to_stop(int signal_number)
+{
+	return signal_number && signal_number != SIGCHLD && signal_number != SIGWINCH;
+}
+
+/* Until it has ended. A request to stop is passed on to all of them: the last one. */
+static int join(struct stage *s, const struct stage *v, size_t n, const struct proc_watch *watch, int *asked)
+{
+	int rc;
+
+	while (s->proc.pid && (rc = proc_ended(&s->proc)) != 1) {
+		int signal_number;
+
+		if (rc < 0)
+			return rc;
+		signal_number = proc_watch_wait(watch, LOOK_EVERY);
+		if (!asks_to_stop(signal_number))
+			continue;
+		*asked = signal_number;
+		for (size_t i = 0; i < n; i++)
+			proc_signal(&v[i].proc, signal_number);
+	}
+	return 0;
+}
+
+/* While they run, requests to stop are held back for *asked. */
+static int run_all(struct stage *v, const char *const *const *words, size_t n, int in, int out, int *asked)
+{
+	struct proc_watch watch;
+	int rc = proc_watch_begin(&watch);
+
+	if (rc < 0)
+		return rc;
+	rc = wake_requested() ? interrupted() : start_all(v, words, n, in, out);
+	for (size_t i = 0; i < n; i++) {
+		if (rc < 0)
+			proc_signal(&v[i].proc, SIGTERM);
+		if (join(&v[i], v, n, &watch, asked) < 0 && rc == 0)
+			rc = ERR_IO;
+	}
+	proc_watch_end(&watch);
+	return rc;
+}
+
 int tool_pipe(const char *const *const *words, size_t n, int in, int out)
 {
 	struct stage *v = calloc(n, sizeof *v);
-	int rc;
+	int asked = 0, rc;
 
 	if (!v)
 		return err_nomem();
 	for (size_t i = 0; i < n; i++)
 		v[i].said = -1;
-	rc = start_all(v, words, n, in, out);
-	for (size_t i = 0; i < n; i++) {
-		if (rc < 0)
-			proc_signal(&v[i].proc, SIGTERM);
-		if (proc_join(&v[i].proc) < 0 && rc == 0)
-			rc = ERR_IO;
+	rc = run_all(v, words, n, in, out, &asked);
+	if (asked) {
+		raise(asked); /* it was ours in the first place */
+		rc = interrupted();
 	}
 	if (rc == 0)
 		rc = judge(v, words, n);

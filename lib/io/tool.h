@@ -32,6 +32,10 @@ void tool_add_count(struct tool_command *c, const char *option, uint64_t value);
  * The error of a failure is the last line that the program said on standard error, under the code whose
  * exit status it left with; when all went well, what they said is passed on to our own standard error.
  * Of several that fail, the first counts that did not merely die for lack of a reader.
+ *
+ * A request to stop (wake.h) that comes meanwhile is passed on to all of them, and, when they have ended, is
+ * this process's own: it dies by it, or goes on, if it catches it, with ERR_IO "interrupted". After one that it
+ * has caught before, nothing is started.
  */
 int tool_pipe(const char *const *const *words, size_t n, int in, int out) ERR_MUST;
 int tool_run(const char *const *words, int in, int out) ERR_MUST;

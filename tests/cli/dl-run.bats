@@ -151,6 +151,40 @@ step (1[6-9]|2[0-9]) of 16 '
 	expect_no_file run && expect_no_temporary
 }
 
+@test "interrupted while others work for it, it ends, and they do" {
+	local signal number
+	mkfifo in
+	while read -r signal number; do
+		for name in run made; do # one that is there, too
+			[ "$name" = run ] || [ -e made ] || dl-init -r made -c small.conf -P 2 --target-steps 8
+			sleep 60 >in & # opens it, and says nothing
+			writer=$!
+			env --default-signal="$signal" dl-run -m 2 -c small.conf --corpus - $name <in 2>err 3>&- &
+			runner=$!
+			wait_for 'pgrep -P "$runner" -x dl-data'
+			worker=$(pgrep -P "$runner" -x dl-data)
+			SECONDS=0
+			kill "-$signal" "$runner"
+			ends "$number"
+			kill "$writer"
+			[ "$SECONDS" -lt 20 ] && gone "$worker" && expect_no_file run && expect_no_temporary
+		done
+	done <<<$'TERM 143\nINT 130\nHUP 129'
+}
+
+@test "interrupted while the result is measured, it ends" {
+	run_small
+	cp "$DL_BIN"/dl-run .
+	printf '%s\n' '#!/bin/sh' 'echo $$ >evaluating; exec sleep 600' >dl-eval
+	chmod +x dl-eval
+	./dl-run -m 2 run 3>&- &
+	runner=$!
+	wait_for '[ -s run/evaluating ]'
+	kill -TERM "$runner"
+	ends 143
+	gone "$(cat run/evaluating)"
+}
+
 @test "killed at any moment, it goes on with the same command" {
 	timeout -s KILL 4 dl-run -m 2 --corpus text.txt -c small.conf -P 2 -H 4 --target-steps 60 run || true
 	run -0 --separate-stderr timeout 300 dl-run -m 2 --corpus text.txt -c small.conf -P 2 -H 4 --target-steps 60 run

@@ -1,9 +1,13 @@
 /* tool - other programs run to their end. */
 #include "io/tool.h"
 
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "io/fd.h"
+#include "io/wake.h"
 #include "unit.h"
 
 #define SH(script) { "sh", "-c", (script), NULL }
@@ -100,6 +104,45 @@ static void too_many_words_are_no_command(void)
 	CHECK_STR(err_text(), "a command of more than 63 words: give fewer options");
 }
 
+/* One that asks its parent to stop, and the other, both of which would go on for minutes. */
+static int run_asked(const char *signal_name)
+{
+	char script[64];
+	const char *const asks[] = SH(script), *const waits[] = { "sleep", "600", NULL };
+	const char *const *const all[] = { asks, waits };
+
+	snprintf(script, sizeof script, "kill -%s $PPID; exec sleep 600", signal_name);
+	return tool_pipe(all, 2, -1, -1);
+}
+
+static void a_request_to_stop_reaches_all_of_them(void)
+{
+	static const struct { const char *name; int number; } ask[] = {
+		{ "INT", SIGINT }, { "TERM", SIGTERM }, { "HUP", SIGHUP } };
+	const char *const none[] = { "no-such-program-at-all", NULL };
+
+	for (size_t i = 0; i < 2 * (sizeof ask / sizeof *ask); i++) {
+		bool caught = i % 2;
+		int number = ask[i / 2].number, status;
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			signal(number, SIG_DFL);
+			if (caught && wake_catch() < 0)
+				_exit(1);
+			if (run_asked(ask[i / 2].name) != ERR_IO || strcmp(err_text(), "interrupted") != 0 ||
+			    wake_requested() != number)
+				_exit(2);
+			_exit(tool_run(none, -1, -1) == ERR_IO && strcmp(err_text(), "interrupted") == 0 ? 9 : 3);
+		}
+		alarm(60);
+		CHECK(waitpid(pid, &status, 0) == pid);
+		alarm(0);
+		CHECK(caught ? WIFEXITED(status) && WEXITSTATUS(status) == 9 :
+			WIFSIGNALED(status) && WTERMSIG(status) == number);
+	}
+}
+
 int main(void)
 {
 	what_it_prints_is_read();
@@ -108,5 +151,6 @@ int main(void)
 	the_one_to_blame_is_named();
 	counts_are_words();
 	too_many_words_are_no_command();
+	a_request_to_stop_reaches_all_of_them();
 	return unit_done("tool");
 }
