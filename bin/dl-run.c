@@ -577,6 +577,16 @@ static int check_context(const struct work *w)
 		PRIu32, o.context, most);
 }
 
+static int make_data(const struct work *w)
+{
+	const struct view *v = w->view;
+	const struct model_conf *model = &v->manifest.model;
+	const struct dataset d = { w->corpus, model, (unsigned)o.learners, o.context ? o.context : model->context,
+				   view_begun(v), w->key_path, &w->trust, &say };
+
+	return dataset_make(&d);
+}
+
 /* Not refused: learners of other machines may join. */
 static void warn_quorum(const struct manifest *m)
 {
@@ -601,11 +611,11 @@ static int run(struct work *w)
 	if (rc == 0)
 		rc = check_context(w);
 	if (rc == 0)
-		rc = dataset_make(w->corpus, &w->view->manifest.model, (unsigned)o.learners, w->key_path, &w->trust);
+		rc = view_read(w->view);
+	if (rc == 0)
+		rc = make_data(w);
 	if (rc == 0)
 		rc = show_run(w);
-	if (rc == 0)
-		rc = view_read(w->view);
 	if (rc == 0 && !view_over(w->view))
 		warn_quorum(&w->view->manifest);
 	if (rc == 0 && (o.print || !view_over(w->view)))

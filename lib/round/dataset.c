@@ -1,15 +1,17 @@
 #include "round/dataset.h"
 
+#include <glob.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "form/shard.h"
+#include "form/split.h"
 #include "io/dir.h"
 #include "io/fd.h"
+#include "io/place.h"
 #include "io/proc.h"
 #include "io/tool.h"
 
@@ -17,6 +19,9 @@
 #define WHOLE DIRECTORY "/corpus.tok"
 #define STEM DIRECTORY "/corpus"
 #define HOLDOUT "0.05"
+#define HOLDOUT_EVERY 20
+#define ORIGIN "log/corpus"
+#define DEFAULT "the default one, the King James Bible"
 #define BLOCK_MOST 8192
 #define BLOCK_LEAST 64
 #define BLOCKS 400      /* there should be so many to be dealt out */
@@ -260,14 +265,25 @@ static int compare(const char *corpus, const struct trust *trust)
 
 /* ---- the split ---- */
 
-static bool is_split(unsigned learners)
+static bool is_whole(const struct dataset *d, const char *path)
+{
+	struct shard_info info;
+	int rc = access(path, F_OK) < 0 ? 1 : shard_facts(&info, path, d->trust);
+
+	if (rc < 0)
+		say_warn(d->say, "%s; dealt out again", err_text());
+	return rc == 0;
+}
+
+/* Opened, parts tell of most damage: of all but that of single bytes, which whoever reads those finds. */
+static bool is_split(const struct dataset *d)
 {
 	char path[DATASET_PATH];
+	bool whole = is_whole(d, dataset_valid(path, d->learners));
 
-	for (unsigned k = 0; k < learners; k++)
-		if (access(dataset_part(path, learners, k), F_OK) < 0)
-			return false;
-	return access(dataset_valid(path, learners), F_OK) == 0;
+	for (unsigned k = 0; whole && k < d->learners; k++)
+		whole = is_whole(d, dataset_part(path, d->learners, k));
+	return whole;
 }
 
 /* The same for every number of learners: so what is held out stays held out. */
@@ -280,40 +296,118 @@ static uint64_t block_of(uint64_t tokens)
 	return block;
 }
 
-static int split(unsigned learners, const char *key, const struct trust *trust)
+static bool enough(const struct split *s, uint64_t context)
+{
+	if (split_check(s) < 0)
+		return false;
+	for (uint64_t k = 0; k < s->parts; k++)
+		if (split_tokens(s, k) <= context)
+			return false;
+	return true;
+}
+
+/* dl-data's advice would be for one who can choose the blocks. */
+static int check_enough(const struct dataset *d, uint64_t tokens)
+{
+	struct split s = { .tokens = tokens, .block = block_of(tokens), .parts = d->learners, .every = HOLDOUT_EVERY };
+
+	while (s.parts && !enough(&s, d->context))
+		s.parts--;
+	if (s.parts == d->learners)
+		return 0;
+	if (s.parts == 0)
+		return err_set(ERR_USAGE, "the corpus has %" PRIu64 " tokens, too few for samples of %" PRIu64
+			" and what is held out: give more text (--corpus)", tokens, d->context);
+	return err_set(ERR_USAGE, "the corpus has %" PRIu64 " tokens, enough for %" PRIu64 " learners at most with"
+		" samples of %" PRIu64 ": start fewer (-m), or give more text (--corpus)", tokens, s.parts, d->context);
+}
+
+static int split(const struct dataset *d)
 {
 	char stem[DATASET_PATH];
 	struct tool_command unpack, data;
 	const char *const *all[] = { unpack.v, data.v };
 	struct shard_info info;
-	int rc = shard_facts(&info, WHOLE, trust);
+	int rc = shard_facts(&info, WHOLE, d->trust);
 
+	if (rc == 0)
+		rc = check_enough(d, info.tokens);
 	if (rc < 0)
 		return rc;
-	snprintf(stem, sizeof stem, DIRECTORY "/%u", learners);
-	begin(&unpack, key);
+	snprintf(stem, sizeof stem, DIRECTORY "/%u", d->learners);
+	begin(&unpack, d->key);
 	tool_add_pair(&unpack, "-d", WHOLE);
-	begin(&data, key);
+	begin(&data, d->key);
 	add_ids(&data, &info);
-	tool_add_count(&data, "--split", learners);
+	tool_add_count(&data, "--split", d->learners);
 	tool_add_pair(&data, "--holdout", HOLDOUT);
 	tool_add_count(&data, "--block", block_of(info.tokens));
 	tool_add_pair(&data, "-o", stem);
 	return tool_pipe(all, 2, -1, -1);
 }
 
-int dataset_make(const char *corpus, const struct model_conf *m, unsigned learners, const char *key,
-	const struct trust *trust)
+/* ---- all together ---- */
+
+/* What the corpus was made of stays told when it is gone. */
+static int note_origin(const struct dataset *d)
+{
+	const char *origin = d->corpus ? fd_name(d->corpus) : DEFAULT;
+
+	return place_put(ORIGIN, origin, strlen(origin), false);
+}
+
+/* Nothing unless the run had a corpus once: the default one it may have again, and no other unasked. */
+static int check_lost(const struct dataset *d)
+{
+	struct buf origin = BUF_INIT;
+	glob_t parts;
+	bool found = glob(DIRECTORY "/*.tok", GLOB_NOSORT, NULL, &parts) == 0;
+	int rc = place_read(ORIGIN, ERR_TEXT, &origin);
+
+	globfree(&parts);
+	if (rc == 1 && strcmp(origin.data, DEFAULT) == 0)
+		rc = 0;
+	else if (rc == 1)
+		rc = err_set(ERR_USAGE, "the run has lost its text, " WHOLE ", which was made of %s: bring it back, or"
+			" give it with --corpus", origin.data);
+	else if (rc == 0 && (found || d->begun))
+		rc = err_set(ERR_USAGE, "the run has lost its text, or had it elsewhere, and " WHOLE
+			" is not there: give it with --corpus");
+	buf_release(&origin);
+	return rc;
+}
+
+/* Parts of a corpus that was there before may be of another text: all that are wanted are dealt out anew. */
+static int make_whole(const struct dataset *d)
+{
+	int rc = 0;
+
+	if (!d->corpus && is_split(d)) {
+		say_note(d->say, WHOLE ": not there: the parts that were dealt out of it do");
+		return 0;
+	}
+	if (!d->corpus)
+		rc = check_lost(d);
+	if (rc == 0)
+		rc = check_ids(d->corpus, d->model, d->trust);
+	if (rc == 0 && !d->corpus)
+		say_note(d->say, "the corpus is " DEFAULT);
+	if (rc == 0)
+		rc = pack(d->corpus, d->key, d->trust);
+	if (rc == 0)
+		rc = note_origin(d);
+	return rc < 0 ? rc : split(d);
+}
+
+int dataset_make(const struct dataset *d)
 {
 	int rc = dir_make(DIRECTORY, 0777);
 
 	if (rc < 0)
 		return rc;
-	if (access(WHOLE, F_OK) == 0)
-		rc = corpus ? compare(corpus, trust) : 0;
-	else if ((rc = check_ids(corpus, m, trust)) == 0)
-		rc = pack(corpus, key, trust);
-	if (rc == 0 && !is_split(learners))
-		rc = split(learners, key, trust);
-	return rc;
+	if (access(WHOLE, F_OK) < 0)
+		return make_whole(d);
+	if (d->corpus)
+		rc = compare(d->corpus, d->trust);
+	return rc < 0 || is_split(d) ? rc : split(d);
 }

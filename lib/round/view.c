@@ -455,6 +455,11 @@ void view_close(struct view *v)
 	free(v);
 }
 
+bool view_begun(const struct view *v)
+{
+	return v->head.fragment || v->head_trouble.code < 0 || v->headless;
+}
+
 bool view_over(const struct view *v)
 {
 	return v->head.fragment && v->head.phase == PHASE_DONE;

@@ -101,6 +101,7 @@ int view_read(struct view *v) ERR_MUST;
 /* Reads again and again until everybody's life is known, but for so many seconds at most: for one answer
  * about a run that nobody has watched. */
 int view_look(struct view *v, double seconds) ERR_MUST;
+bool view_begun(const struct view *v); /* a syncer has been at work */
 bool view_over(const struct view *v); /* the run is done */
 bool view_full(const struct view *v); /* no room for another version of the largest fragment */
 /* "running", "closing", "done", "not begun", "no head" (headless), or "unreadable": there is a head, and none that

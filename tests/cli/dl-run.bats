@@ -173,7 +173,7 @@ step (1[6-9]|2[0-9]) of 16 '
 }
 
 @test "interrupted while the result is measured, it ends" {
-	run_small
+	run_small -j 1
 	cp "$DL_BIN"/dl-run .
 	printf '%s\n' '#!/bin/sh' 'echo $$ >evaluating; exec sleep 600' >dl-eval
 	chmod +x dl-eval
@@ -436,6 +436,90 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 	dl-data -o text text.txt
 	run -2 --separate-stderr in_time "$BATS_FILE_TMPDIR/stubs/dl-run" -m 2 --corpus text.tok run
 	expect_stderr_like 'no syncer'
+}
+
+# expect_text M: the parts of run for M learners are those of text.txt.
+expect_text() {
+	local size=0 part
+	for part in $(seq 0 $(($1 - 1))) valid; do
+		size=$((size + $(dl-data -d "run/data/$1.$part.tok" | wc -c)))
+	done
+	[ "$size" -eq "$(wc -c <text.txt)" ] || complain "$size bytes"
+	[ "$(dl-data -d "run/data/$1.0.tok" | head -c 64)" = "$(head -c 64 text.txt)" ] || complain "another text"
+}
+
+@test "a run that has lost its corpus never trains on another one unasked" {
+	local made=(dl-run -q -m 2 --corpus text.txt -c small.conf -P 2 -H 4 --target-steps 400)
+	"${made[@]}" --print run >/dev/null # has not begun
+	rm run/data/corpus.tok
+	run -0 --separate-stderr in_time dl-run -v -m 2 --print run # the parts do
+	expect_stderr_line '^dl-run: data/corpus\.tok: not there: the parts that were dealt out of it do$'
+	expect_text 2
+	refused() {
+		run -2 --separate-stderr in_time dl-run "$@" run
+		expect_stdout ""
+		expect_stderr_line "^dl-run: the run has lost its text, .*data/corpus\.tok.*: .*give it with --corpus$"
+	}
+	refused -m 3
+	rm -r run/data
+	refused -m 2
+	grep -q "made of $PWD/text.txt" <<<"$stderr"
+	run -0 --separate-stderr in_time dl-run -m 3 --corpus text.txt --print run
+	expect_text 3
+	timeout 5 dl-run -q -m 2 run || true # begins
+	rm -r run/data run/log
+	refused -m 2
+	rm run/head
+	refused -m 2
+	run -0 --separate-stderr in_time dl-run -m 2 --corpus text.txt --print run
+	expect_text 2
+}
+
+@test "a text given for one that is lost is that of all parts" {
+	run_small --print >/dev/null
+	rm run/data/corpus.tok
+	corpus 30000 7 >other.txt
+	run -0 --separate-stderr in_time dl-run -m 2 --corpus other.txt --print run
+	ln -sf other.txt text.txt
+	expect_text 2
+}
+
+@test "the default corpus is dealt out to a run that has none, and again when it is lost" {
+	command -v bible >/dev/null || skip "no bible"
+	dl-init -r run -c small.conf -P 2
+	for _ in once again; do
+		run -0 --separate-stderr in_time dl-run -v -m 2 --print run
+		expect_stderr_line '^dl-run: the corpus is the default one, the King James Bible$'
+		dl-data -d run/data/2.0.tok | grep -q God
+		rm -r run/data
+	done
+}
+
+@test "parts that are damaged are dealt out again" {
+	run_small --print >/dev/null
+	dl-data -d run/data/2.0.tok >before
+	for damage in 'truncate -s 100' 'truncate -s -1' 'truncate -s 0' rm 'cp small.conf'; do
+		for part in 0 valid; do
+			$damage run/data/2.$part.tok
+			run -0 --separate-stderr in_time dl-run -m 2 --print run
+			[ "$damage" = rm ] || expect_stderr_line "^dl-run: data/2\.$part\.tok: .*; dealt out again$"
+			dl-data -d run/data/2.0.tok | cmp - before
+			dl-show --verify run/data/2.*.tok
+		done
+	done
+}
+
+@test "too little text for so many learners: it says how many there can be" {
+	run -2 --separate-stderr in_time dl-run -m 1000 --corpus text.txt -c small.conf run
+	expect_stderr_line '^dl-run: the corpus has 30000 tokens, enough for [0-9]+ learners at most with samples of 32: start fewer \(-m\), or give more text \(--corpus\)$'
+	[[ $stderr =~ enough\ for\ ([0-9]+) ]]
+	most=${BASH_REMATCH[1]}
+	run -2 --separate-stderr in_time dl-run -m $((most + 1)) --corpus text.txt -c small.conf run
+	run -0 --separate-stderr in_time dl-run -m "$most" --corpus text.txt -c small.conf --print run
+	head -c 1000 text.txt >short.txt
+	run -2 --separate-stderr in_time dl-run -m 1 --corpus short.txt -c small.conf other
+	expect_stderr_line '^dl-run: the corpus has 1000 tokens, too few .*: give more text \(--corpus\)$'
+	expect_no_file other
 }
 
 @test "a shard of ids is a corpus, too" {
