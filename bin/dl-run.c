@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/opt.h"
-#include "base/pool.h"
 #include "base/say.h"
 #include "base/words.h"
 #include "form/trust.h"
@@ -25,6 +24,8 @@
 #include "io/wake.h"
 #include "round/asked.h"
 #include "round/dataset.h"
+#include "round/elsewhere.h"
+#include "round/hire.h"
 #include "round/rundir.h"
 #include "round/view.h"
 
@@ -35,7 +36,6 @@
 #define ONE_REQUEST 0.5    /* seconds: signals that come together are one */
 #define BLIND_MOST 60      /* looks that may fail in a row */
 #define OUTPUT_LIMIT ((size_t)1 << 16)
-#define LOG "log"
 
 /* Options that are dl-init's: they make a run, and are held against one that is there. */
 enum { SEED, LABEL, FRAGMENTS, INTERVAL, QUORUM, TAU, INVITE, GAMMA, RULE, EXPERTS, OUTER_LR, MOMENTUM, OUTLIER,
@@ -126,8 +126,9 @@ struct work {
 	char *root;                  /* the run directory from anywhere, when commands are printed; else NULL */
 	char *corpus, *key_path, *trust_path; /* as seen from anywhere; NULL: not given */
 	struct conf conf;            /* the whole configuration that was asked for; empty when none was */
+	struct hire hire;
 	struct crew crew;
-	struct post *post;           /* of all of the crew, the last first */
+	struct elsewhere elsewhere;
 	struct proc_watch watch;
 	unsigned blind;              /* looks in a row that failed */
 	int signal;                  /* that asked to stop */
@@ -246,87 +247,18 @@ static int show_run(struct work *w)
 
 /* ---- children ---- */
 
-struct post { /* of a child: its words and what they point to */
-	struct post *next;
-	struct tool_command words;
-	char name[32], part[DATASET_PATH], log[64];
-	char *shard;
-};
-
-static struct post *new_post(struct work *w, const char *program)
-{
-	struct post *p = calloc(1, sizeof *p);
-
-	if (!p)
-		return NULL;
-	p->next = w->post;
-	w->post = p;
-	tool_add(&p->words, program);
-	tool_add_pair(&p->words, "-r", w->root ? w->root : ".");
-	return p;
-}
-
-static int hire_syncer(struct work *w)
-{
-	struct post *p = new_post(w, "dl-sync");
-
-	if (!p)
-		return err_nomem();
-	tool_add_pair(&p->words, "-k", w->key_path);
-	tool_add_pair(&p->words, "--trust", w->trust_path);
-	return crew_add(&w->crew, "syncer", w->sync, p->words.v, LOG "/syncer.log");
-}
-
-static int hire_learner(struct work *w, unsigned k)
-{
-	const uint64_t cpus = (uint64_t)pool_cpus(), share = cpus > o.learners ? cpus / o.learners : 1;
-	struct post *p = new_post(w, "dl-learn");
-
-	if (!p)
-		return err_nomem();
-	snprintf(p->name, sizeof p->name, "learner-%u", k);
-	snprintf(p->log, sizeof p->log, LOG "/learner-%u.log", k);
-	dataset_part(p->part, (unsigned)o.learners, k);
-	if (asprintf(&p->shard, "%s%s%s", w->root ? w->root : "", w->root ? "/" : "", p->part) < 0)
-		return err_nomem();
-	tool_add_pair(&p->words, "-i", p->name);
-	tool_add_pair(&p->words, "-d", p->shard);
-	tool_add_count(&p->words, "-j", o.threads ? o.threads : share);
-	tool_add_count(&p->words, "-B", o.batch);
-	tool_add_count(&p->words, "-T", o.context);
-	tool_add_pair(&p->words, "-k", w->key_path);
-	tool_add_pair(&p->words, "--trust", w->trust_path);
-	return crew_add(&w->crew, p->name, w->learn, p->words.v, p->log);
-}
-
 /* Member 0 is the syncer. */
 static int hire(struct work *w)
 {
 	int rc;
 
 	crew_init(&w->crew, clock_monotonic(), &say);
-	rc = hire_syncer(w);
-	for (unsigned k = 0; rc == 0 && k < o.learners; k++)
-		rc = hire_learner(w, k);
+	rc = hire_all(&w->hire, &w->crew);
+	if (rc == 0)
+		rc = elsewhere_init(&w->elsewhere, w->crew.n);
 	/* A head to begin with spares them steps that no round asks for. */
 	for (size_t i = 1; rc == 0 && i < w->crew.n && !w->view->head.fragment; i++)
 		crew_hold(&w->crew, &w->crew.v[i], HEAD_PATIENCE);
-	return rc;
-}
-
-/* One a line, its name first: what dl-chaos(1) takes. */
-static int print_commands(const struct work *w)
-{
-	struct buf text = BUF_INIT;
-	int rc = 0;
-
-	for (const struct crew_member *m = w->crew.v; rc == 0 && m < w->crew.v + w->crew.n; m++)
-		if ((rc = buf_fmt(&text, "%s ", m->name)) == 0 && (rc = words_quote(&text, m->path)) == 0 &&
-		    (rc = words_join(&text, m->words + 1)) == 0)
-			rc = buf_str(&text, "\n");
-	if (rc == 0)
-		fputs(text.data, stdout);
-	buf_release(&text);
 	return rc;
 }
 
@@ -373,12 +305,17 @@ static int code_of(const struct crew_member *m)
 static int check_hope(const struct work *w)
 {
 	const struct crew *c = &w->crew;
-	size_t lost = 0;
+	size_t lost = 0, away = 0;
 
 	if (crew_hopeless(&c->v[0]))
 		return err_set(code_of(&c->v[0]), "%s: no syncer: see %s/%s", o.run, o.run, c->v[0].log);
-	for (size_t i = 1; i < c->n; i++)
+	for (size_t i = 1; i < c->n; i++) {
 		lost += crew_hopeless(&c->v[i]);
+		away += elsewhere_for(&w->elsewhere, c, i) > CREW_PATIENCE; /* those of a former dl-run left */
+	}
+	if (away && lost + away + 1 == c->n)
+		return err_set(ERR_BUSY, "%s: its learners are at work elsewhere, and none is left to this dl-run",
+			       o.run);
 	if (lost + 1 == c->n)
 		return err_set(code_of(&c->v[1]), "%s: no learner: see %s/%s", o.run, o.run, c->v[1].log);
 	return 0;
@@ -419,6 +356,7 @@ static int look(struct work *w)
 		if (w->view->head.fragment)
 			crew_hurry(&w->crew);
 		call_back(w);
+		elsewhere_look(&w->elsewhere, &w->crew, 1, w->view, &say);
 		rc = check_hope(w);
 	}
 	if (rc == 0 && say_due(&say))
@@ -504,21 +442,6 @@ static int find_program(char **out, const char *name)
 	return rc;
 }
 
-/* Commands are printed one a line, and what reads them knows no way to write the end of a line in a name. */
-static int check_lines(const struct work *w)
-{
-	const char *const names[] = { w->root, w->key_path, w->trust_path, w->learn, w->sync };
-	char shown[256];
-
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (names[i] && strchr(names[i], '\n')) {
-			say_escape(shown, sizeof shown, names[i]);
-			return err_set(ERR_USAGE, "%s: a line ends within this name, and --print has a command on each:"
-				" choose another name", shown);
-		}
-	return 0;
-}
-
 static int prepare(struct work *w)
 {
 	int rc = o.print ? rundir_absolute(o.run, &w->root) : 0;
@@ -537,8 +460,10 @@ static int prepare(struct work *w)
 		rc = find_program(&w->learn, "dl-learn");
 	if (rc == 0)
 		rc = find_program(&w->sync, "dl-sync");
+	w->hire = (struct hire){ w->learn, w->sync, w->root, w->key_path, w->trust_path,
+				 o.learners, o.threads, o.batch, o.context, NULL };
 	if (rc == 0 && o.print)
-		rc = check_lines(w);
+		rc = hire_printable(&w->hire);
 	if (rc == 0)
 		rc = trust_signer(&w->key, o.key, o.trust, &say);
 	return rc < 0 ? rc : trust_load(&w->trust, o.trust, &w->key);
@@ -557,8 +482,8 @@ static int enter(struct work *w)
 	if (rc == 0)
 		rc = rundir_enter(old ? o.run : w->fresh.temp);
 	if (rc == 0)
-		rc = dir_make(LOG, 0777);
-	if (rc == 0 && (rc = lock_take(&w->lock, LOG "/dl-run")) < 0)
+		rc = dir_make(HIRE_LOG, 0777);
+	if (rc == 0 && (rc = lock_take(&w->lock, HIRE_LOG "/dl-run")) < 0)
 		rc = err_at(rc, rc == ERR_BUSY ? "%s: another dl-run is at work" : "%s", o.run);
 	if (rc == 0)
 		rc = view_open(&w->view, &w->trust, clock_monotonic());
@@ -621,7 +546,7 @@ static int run(struct work *w)
 	if (rc == 0 && (o.print || !view_over(w->view)))
 		rc = hire(w);
 	if (rc == 0 && o.print)
-		return (rc = print_commands(w)) < 0 ? rc : fd_close_output();
+		return (rc = hire_print(&w->crew, stdout)) < 0 ? rc : fd_close_output();
 	if (rc == 0 && !view_over(w->view)) {
 		rc = proc_watch_begin(&w->watch);
 		if (rc == 0) {
@@ -644,11 +569,8 @@ static int run(struct work *w)
 static void release(struct work *w)
 {
 	crew_release(&w->crew);
-	for (struct post *p = w->post; p; p = w->post) {
-		w->post = p->next;
-		free(p->shard);
-		free(p);
-	}
+	hire_release(&w->hire);
+	elsewhere_release(&w->elsewhere);
 	view_close(w->view);
 	lock_release(&w->lock);
 	newdir_abort(&w->fresh);

@@ -512,3 +512,8 @@ size_t view_alive(const struct view *v)
 		n += v->learner[i].life == VIEW_ALIVE;
 	return n;
 }
+
+const struct view_learner *view_learner(const struct view *v, const char *name)
+{
+	return find(v, name);
+}

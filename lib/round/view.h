@@ -108,5 +108,6 @@ bool view_full(const struct view *v); /* no room for another version of the larg
  * counts was read. */
 const char *view_phase_name(const struct view *v);
 size_t view_alive(const struct view *v); /* learners */
+const struct view_learner *view_learner(const struct view *v, const char *name); /* NULL: none of that name */
 
 #endif

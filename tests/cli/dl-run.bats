@@ -277,6 +277,67 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 	all_gone
 }
 
+# elsewhere NAME...: these learners of run are at work in a process that is none of dl-run's: $other.
+elsewhere() {
+	stubbed --lease 4s --print >/dev/null
+	dl-pretend -r run "$@" --for 5m >/dev/null 2>&1 3>&- &
+	other=$!
+	wait_for '[ -e run/learner/learner-0/beat ]'
+}
+
+@test "a learner whose name is in use elsewhere is not started again until it is free; one that only lost its syncer is" {
+	elsewhere -i learner-0
+	plan learner-0 'exit 4'
+	plan learner-1 'exit 4'
+	in_background --lease 4s
+	wait_for 'grep -q "dl-run: learner-0 is at work elsewhere: " err'
+	wait_for '[ "$(wc -l <pids.learner-1)" -eq 2 ]'
+	sleep 10 # more than a lease
+	[ "$(wc -l <pids.learner-0)" -eq 1 ] || complain "$(cat err)"
+	kill -TERM "$other"
+	wait_for '[ "$(wc -l <pids.learner-0)" -eq 2 ]'
+	[ "$(grep -c elsewhere err)" -eq 1 ] || complain "$(cat err)"
+	kill -TERM "$runner"
+	ends 143
+	all_gone
+}
+
+@test "when all learners are at work elsewhere, dl-run leaves with status 4" {
+	elsewhere -i learner- -m 2
+	plan learner-0 'exit 4'
+	plan learner-1 'exit 4'
+	run -4 --separate-stderr stubbed --lease 4s
+	kill "$other"
+	[ "$(grep -c 'learner-[01] is at work elsewhere: ' <<<"$stderr")" -eq 2 ] || complain
+	expect_stderr_like 'dl-run: run: its learners are at work elsewhere, and none is left to this dl-run$'
+	[ "$(cat pids.learner-* | wc -l)" -eq 2 ]
+	all_gone
+}
+
+@test "two that do not see each other's locks: one of them keeps the names" {
+	dl-run -q -m 2 --corpus text.txt -c small.conf -P 2 -H 4 --target-steps 100k --print run >/dev/null
+	dl-break flock ENOLCK while:/ dl-run -m 2 run >/dev/null 2>first 3>&- &
+	runner=$!
+	wait_for '[ -e run/learner/learner-1/beat ]'
+	dl-break flock ENOLCK while:/ dl-run -m 2 run >/dev/null 2>second 3>&- &
+	other=$!
+	for _ in {1..600}; do
+		! gone "$runner" && ! gone "$other" || break
+		sleep 0.2
+	done
+	if gone "$other"; then
+		kill "$runner"
+		wait "$other" && status=0 || status=$?
+	else
+		kill "$other"
+		wait "$runner" && status=0 || status=$?
+		runner=$other
+	fi
+	[ "$status" -eq 4 ] || complain "$status" "$(cat first second)"
+	wait "$runner" || [ "$?" -eq 143 ] || complain "$(cat first second)"
+	[ "$(cat first second | grep -c 'superseded')" -le 6 ] || complain "$(cat first second)"
+}
+
 @test "interrupted, it lets its children save, and dies by the same signal" {
 	plan learner-0 'trap "echo saved >../saved; exit 0" TERM; echo on >../on; while :; do sleep 0.1; done'
 	in_background
