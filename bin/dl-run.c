@@ -34,6 +34,8 @@
 #define HEAD_PATIENCE 3.0 /* seconds that learners wait for the syncer's first head */
 #define HEAD_EVERY 0.1
 #define ONE_REQUEST 0.5    /* seconds: signals that come together are one */
+#define FEW 2              /* intervals: no pace can be told of a shorter run */
+#define FAR 2              /* times the interval asked for */
 #define BLIND_MOST 60      /* looks that may fail in a row */
 #define OUTPUT_LIMIT ((size_t)1 << 16)
 
@@ -130,6 +132,7 @@ struct work {
 	struct crew crew;
 	struct elsewhere elsewhere;
 	struct proc_watch watch;
+	bool full;                   /* the run's file system, at the last look */
 	unsigned blind;              /* looks in a row that failed */
 	int signal;                  /* that asked to stop */
 	double asked;                /* when */
@@ -294,6 +297,22 @@ static void tell_progress(const struct work *w)
 		     target, v->tokens_per_s, loss, view_alive(v), o.learners);
 }
 
+/* When the run's file system becomes full, and when it no longer is. */
+static void tell_room(struct work *w)
+{
+	const double left = (double)w->view->room / (1 << 20);
+	char shown[256];
+
+	if (view_full(w->view) == w->full)
+		return;
+	w->full = !w->full;
+	say_escape(shown, sizeof shown, o.run);
+	if (w->full)
+		say_warn(&say, "%s: the file system has %.3g MiB left: the run waits for room", shown, left);
+	else
+		say_note(&say, "%s: there is room again, %.3g MiB: the run goes on", shown, left);
+}
+
 static int code_of(const struct crew_member *m)
 {
 	int status = proc_exit_status(&m->proc);
@@ -352,6 +371,8 @@ static int look(struct work *w)
 		return 0;
 	}
 	w->blind = 0;
+	if (rc == 0)
+		tell_room(w);
 	if (rc == 0 && !w->signal) {
 		if (w->view->head.fragment)
 			crew_hurry(&w->crew);
@@ -403,6 +424,21 @@ static int attend(struct work *w)
 }
 
 /* ---- the end ---- */
+
+/* Rounds that take too many steps keep fragments from being merged as often as was asked for. */
+static void warn_pace(const struct view *v)
+{
+	const double interval = (double)v->manifest.interval, steps = (double)v->head.step;
+	const double mean = steps * v->manifest.fragments / fmax(1, (double)v->merges);
+	const double achieved = v->achieved > 0 ? v->achieved : mean;
+	char shown[256];
+
+	if (steps < FEW * interval || achieved <= FAR * interval)
+		return;
+	say_escape(shown, sizeof shown, o.run);
+	say_warn(&say, "%s: a fragment was merged every %.0f steps, not every %.0f (-H), as rounds took too many: a"
+		" larger --tau, fewer fragments (-P), slower steps (--batch) or a larger -H help", shown, achieved, interval);
+}
 
 /* The lines of dl-eval for the last checkpoint, under its path. */
 static int report(const struct work *w)
@@ -557,6 +593,8 @@ static int run(struct work *w)
 			crew_kill(&w->crew);
 			proc_watch_end(&w->watch);
 			rc = err_restore(&note);
+			if (rc == 0 && !w->signal)
+				warn_pace(w->view);
 		}
 	}
 	if (rc == 0 && !w->signal) {

@@ -34,9 +34,9 @@ teardown() {
 	[ -z "${runner-}" ] || kill -KILL "$runner" 2>/dev/null || true
 }
 
-# run_small OPTION...: a short run of two learners, for real.
+# run_small OPTION...: a short run of two learners, for real; too short to be told that it missed its pace.
 run_small() {
-	timeout 300 dl-run -m 2 --corpus text.txt -c small.conf -P 2 -H 4 --target-steps 16 "$@" run
+	timeout 300 dl-run -m 2 --corpus text.txt -c small.conf -P 2 -H 16 --target-steps 16 "$@" run
 }
 # plan NAME LINE...: what the stub of NAME does the first time, the second, ...; then it sleeps.
 plan() {
@@ -115,7 +115,7 @@ step (1[6-9]|2[0-9]) of 16 '
 }
 
 @test "another M goes on with the same run, and the same blocks stay held out" {
-	run -0 --separate-stderr timeout 300 dl-run -m 1 --corpus text.txt -c small.conf -P 2 -H 4 --target-steps 40 run
+	run -0 --separate-stderr timeout 300 dl-run -m 1 --corpus text.txt -c small.conf -P 2 -H 40 --target-steps 40 run
 	expect_no_stderr
 	first=$output
 	run -0 --separate-stderr in_time dl-run -m 3 run
@@ -235,6 +235,35 @@ learner-1 $BATS_FILE_TMPDIR/stubs/dl-learn -r $PWD/run -i learner-1 -d $PWD/run/
 	expect_stderr_line '^dl-run: run: a merge needs '
 	run -0 --separate-stderr in_time dl-run -m 3 --print run
 	expect_no_stderr
+}
+
+@test "fragments that are merged much less often than was asked for: a warning at the end says what helps" {
+	local asked=(dl-run -m 2 --corpus text.txt -c small.conf --target-steps 200)
+	run -0 --separate-stderr in_time "${asked[@]}" -P 8 -H 8 run
+	expect_stderr_line '^dl-run: run: a fragment was merged every [0-9]+ steps, not every 8 [(]-H[)], .*--tau.*-P.*--batch.*-H'
+	run -0 --separate-stderr in_time dl-run -m 2 run # over, it is told no more
+	expect_no_stderr
+	run -0 --separate-stderr in_time "${asked[@]}" -P 1 -H 100 slow
+	expect_no_stderr
+}
+
+@test "a file system that becomes full is told once, and with -v when there is room again" {
+	need_small_disk
+	cat >within.sh <<-'END'
+		"$1" -v -m 2 --corpus "$2/text.txt" -c "$2/small.conf" -P 2 run >/dev/null 2>"$2/err" 3>&- & runner=$!
+		until [ -s pids.learner-1 ]; do sleep 0.1; done
+		for _ in 1 2; do
+			cat /dev/zero >filler 2>/dev/null
+			sleep 3.5
+			rm filler
+			sleep 1.5
+		done
+		kill "$runner"
+		wait "$runner"
+	END
+	run -143 small_disk 4m sh "$PWD/within.sh" "$BATS_FILE_TMPDIR/stubs/dl-run" "$PWD"
+	[ "$(grep -c '^dl-run: run: the file system has [0-9.]* MiB left: the run waits for room$' err)" -eq 2 ] || complain "$(cat err)"
+	[ "$(grep -c '^dl-run: run: there is room again, [0-9.]* MiB: the run goes on$' err)" -eq 2 ] || complain "$(cat err)"
 }
 
 @test "one that dies is started again, and its last words are told once" {
