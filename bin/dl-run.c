@@ -436,8 +436,9 @@ static void warn_pace(const struct view *v)
 	if (steps < FEW * interval || achieved <= FAR * interval)
 		return;
 	say_escape(shown, sizeof shown, o.run);
-	say_warn(&say, "%s: a fragment was merged every %.0f steps, not every %.0f (-H), as rounds took too many: a"
-		" larger --tau, fewer fragments (-P), slower steps (--batch) or a larger -H help", shown, achieved, interval);
+	say_warn(&say, "%s: a fragment was merged every %.0f steps, not every %.0f (-H), as rounds took too many:"
+		" a larger --tau, fewer fragments (-P), slower steps (--batch) or a larger -H help",
+		shown, achieved, interval);
 }
 
 /* The lines of dl-eval for the last checkpoint, under its path. */
