@@ -282,6 +282,29 @@ static int put_remedy(struct buf *out, const struct view *v, const char *run, bo
 	return rc;
 }
 
+static bool is_called(const struct view *v, unsigned fragment)
+{
+	bool called = false;
+
+	for (size_t i = 0; i < v->calls; i++)
+		called = called || v->call[i].fragment == fragment;
+	return called;
+}
+
+/* Newest versions that are not there, but for those that an open round is told to lack. */
+static int put_lost_versions(struct buf *out, const struct view *v)
+{
+	char path[RUNDIR_PATH];
+	int rc = 0;
+
+	for (unsigned p = 0; rc == 0 && v->head.fragment && p < v->head.fragments; p++)
+		if (access(rundir_fragment(path, p, v->head.fragment[p].version), F_OK) < 0 &&
+		    !(is_called(v, p) && v->syncer == VIEW_ALIVE))
+			rc = buf_fmt(out, "%s, the newest version of its fragment, is not there: the syncer makes it"
+				" again from the answers to it, if they are; else bring it back\n", path);
+	return rc;
+}
+
 static int put_room(struct buf *out, const struct view *v)
 {
 	if (!view_full(v))
@@ -295,6 +318,8 @@ int explain_run(struct buf *out, const struct view *v, const char *run)
 	bool any_few = view_alive(v) > 0 && too_few(v);
 	int rc = put_state(out, v);
 
+	if (rc == 0)
+		rc = put_lost_versions(out, v);
 	if (rc < 0 || view_over(v))
 		return rc;
 	rc = put_room(out, v);

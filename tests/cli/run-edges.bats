@@ -145,6 +145,21 @@ still() {
 	expect_sound run
 }
 
+@test "a newest version that is lost is told to those who ask, be there a round of it or a syncer or not" {
+	cp -r "$BATS_FILE_TMPDIR/ready" run
+	local p version
+	for p in 0 1 2 3; do
+		version=$(newest "run/global/f00$p")
+		mv "run/global/f00$p/$version" kept
+		run -0 --separate-stderr dl-show --why run
+		expect_stdout_like "global/f00$p/$version, the newest version of its fragment, is not there: .*bring it back"
+		[ "$(grep -c 'not there' <<<"$output")" -eq 1 ] || complain
+		mv kept "run/global/f00$p/$version"
+	done
+	run -0 --separate-stderr dl-show --why run
+	! grep 'not there' <<<"$output" || complain
+}
+
 @test "a newest version that is lost between two passes of cron is made again by the next one" {
 	cp -r "$BATS_FILE_TMPDIR/ready" run
 	local version

@@ -284,3 +284,41 @@ stray() {
 	stopped sync a
 	expect_sound run
 }
+
+# slow_copy TO: of run, its files in any order, with pauses in which much happens.
+slow_copy() {
+	local file
+	(cd run && find . -type d -exec mkdir -p "../$1/{}" \;)
+	(cd run && find . -type f) | shuf >files
+	sleep 0.5
+	while read -r file; do
+		cp -p "run/$file" "$1/$file" 2>/dev/null || : # learners go on, and remove what is old
+		[ $((RANDOM % 8)) -ne 0 ] || sleep 0.05
+	done <files
+}
+
+@test "a copy of a run at work is good when the syncer stands still meanwhile, whatever its order" {
+	small_run run --keep 1
+	sync_run
+	learn a
+	learn b
+	local n
+	for n in 1 2 3; do
+		more_merges 6
+		kill -STOP "$(cat run/syncer/lock.lock)"
+		slow_copy "copy$n"
+		kill -CONT "${pids[sync]}"
+	done
+	more_merges 2
+	stopped sync a b
+	expect_sound run
+	for n in 1 2 3; do
+		run=copy$n
+		sync=sync-$n sync_run
+		learn a
+		learn b
+		more_merges 6
+		stopped "sync-$n" a b
+		expect_sound "$run"
+	done
+}
