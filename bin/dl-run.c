@@ -28,14 +28,13 @@
 #include "round/hire.h"
 #include "round/rundir.h"
 #include "round/view.h"
+#include "round/warn.h"
 
 #define LEARNERS_MAX 1000
 #define LOOK_EVERY 1.0     /* seconds */
 #define HEAD_PATIENCE 3.0 /* seconds that learners wait for the syncer's first head */
 #define HEAD_EVERY 0.1
 #define ONE_REQUEST 0.5    /* seconds: signals that come together are one */
-#define FEW 2              /* intervals: no pace can be told of a shorter run */
-#define FAR 2              /* times the interval asked for */
 #define BLIND_MOST 60      /* looks that may fail in a row */
 #define OUTPUT_LIMIT ((size_t)1 << 16)
 
@@ -204,16 +203,21 @@ static int call_init(const struct work *w)
 	return tool_run(v.v, -1, -1);
 }
 
-static bool is_there(const char *run)
+static bool has(const char *run, const char *name)
 {
 	char *path;
 	bool there;
 
-	if (asprintf(&path, "%s/" RUNDIR_MANIFEST, run) < 0)
+	if (asprintf(&path, "%s/%s", run, name) < 0)
 		return false;
 	there = access(path, F_OK) == 0;
 	free(path);
 	return there;
+}
+
+static bool is_there(const char *run)
+{
+	return has(run, RUNDIR_MANIFEST);
 }
 
 static int outrun(const char *run, int rc)
@@ -221,21 +225,47 @@ static int outrun(const char *run, int rc)
 	return is_there(run) ? err_set(ERR_BUSY, "%s: another dl-run is at work", o.run) : rc;
 }
 
-/* Under a temporary name, until it has its data, too: a run that could not be made leaves nothing behind. */
-static int make_run(struct work *w)
+/* What is no run may not be one any more. */
+static int check_place(void)
 {
 	struct stat st;
-	int rc = dataset_check(o.corpus);
 
 	if (stat(o.run, &st) == 0 && !S_ISDIR(st.st_mode))
 		return err_set(ERR_USAGE, "%s: is no directory: give that of a run (text goes with --corpus)", o.run);
+	if (!has(o.run, "global") && !has(o.run, RUNDIR_HEAD))
+		return 0;
+	return outrun(o.run, err_set(ERR_DATA, "%s: its manifest is not there: bring it back from any copy of the run,"
+		" that of another machine or a backup, or begin a new run from its last checkpoint:"
+		" dl-init -r NEW %s/ckpt/STEP.ckpt", o.run, o.run));
+}
+
+/* Messages are of the name that the run is to have. */
+static int name_run(const struct work *w, int rc)
+{
+	const char *temp = strstr(err_text(), w->fresh.temp);
+	char before[ERR_TEXT], after[ERR_TEXT];
+
+	if (rc == 0 || !temp)
+		return rc;
+	snprintf(before, sizeof before, "%.*s", (int)(temp - err_text()), err_text());
+	snprintf(after, sizeof after, "%s", temp + strlen(w->fresh.temp));
+	return err_set(rc, "%s%s%s", before, o.run, after);
+}
+
+/* Under a temporary name, until it has its data, too: a run that could not be made leaves nothing behind. */
+static int make_run(struct work *w)
+{
+	int rc = check_place();
+
+	if (rc == 0)
+		rc = dataset_check(o.corpus);
 	if (rc == 0 && !o.value[STEPS] && !o.value[TOKENS])
 		rc = default_end(&w->conf);
 	if (rc == 0)
 		rc = wake_catch();
 	if (rc == 0 && (rc = newdir_open(&w->fresh, o.run)) < 0)
 		rc = outrun(o.run, rc);
-	return rc < 0 ? rc : call_init(w);
+	return rc < 0 ? rc : name_run(w, call_init(w));
 }
 
 static int show_run(struct work *w)
@@ -297,20 +327,13 @@ static void tell_progress(const struct work *w)
 		     target, v->tokens_per_s, loss, view_alive(v), o.learners);
 }
 
-/* When the run's file system becomes full, and when it no longer is. */
 static void tell_room(struct work *w)
 {
-	const double left = (double)w->view->room / (1 << 20);
-	char shown[256];
+	bool was = w->full;
 
-	if (view_full(w->view) == w->full)
-		return;
-	w->full = !w->full;
-	say_escape(shown, sizeof shown, o.run);
-	if (w->full)
-		say_warn(&say, "%s: the file system has %.3g MiB left: the run waits for room", shown, left);
-	else
-		say_note(&say, "%s: there is room again, %.3g MiB: the run goes on", shown, left);
+	w->full = warn_room(w->view, was, o.run, &say);
+	if (was && !w->full)
+		crew_forgive(&w->crew);
 }
 
 static int code_of(const struct crew_member *m)
@@ -320,16 +343,22 @@ static int code_of(const struct crew_member *m)
 	return m->state != CREW_FAILED ? ERR_DATA : status == 3 ? ERR_AUTH : ERR_USAGE;
 }
 
+/* Deaths for want of room tell nothing of those that die. */
+static bool is_lost(const struct work *w, const struct crew_member *m)
+{
+	return w->full ? m->state == CREW_FAILED : crew_hopeless(m);
+}
+
 /* The syncer can't be done without, learners only all of them. */
 static int check_hope(const struct work *w)
 {
 	const struct crew *c = &w->crew;
 	size_t lost = 0, away = 0;
 
-	if (crew_hopeless(&c->v[0]))
+	if (is_lost(w, &c->v[0]))
 		return err_set(code_of(&c->v[0]), "%s: no syncer: see %s/%s", o.run, o.run, c->v[0].log);
 	for (size_t i = 1; i < c->n; i++) {
-		lost += crew_hopeless(&c->v[i]);
+		lost += is_lost(w, &c->v[i]);
 		away += elsewhere_for(&w->elsewhere, c, i) > CREW_PATIENCE; /* those of a former dl-run left */
 	}
 	if (away && lost + away + 1 == c->n)
@@ -425,22 +454,6 @@ static int attend(struct work *w)
 
 /* ---- the end ---- */
 
-/* Rounds that take too many steps keep fragments from being merged as often as was asked for. */
-static void warn_pace(const struct view *v)
-{
-	const double interval = (double)v->manifest.interval, steps = (double)v->head.step;
-	const double mean = steps * v->manifest.fragments / fmax(1, (double)v->merges);
-	const double achieved = v->achieved > 0 ? v->achieved : mean;
-	char shown[256];
-
-	if (steps < FEW * interval || achieved <= FAR * interval)
-		return;
-	say_escape(shown, sizeof shown, o.run);
-	say_warn(&say, "%s: a fragment was merged every %.0f steps, not every %.0f (-H), as rounds took too many:"
-		" a larger --tau, fewer fragments (-P), slower steps (--batch) or a larger -H help",
-		shown, achieved, interval);
-}
-
 /* The lines of dl-eval for the last checkpoint, under its path. */
 static int report(const struct work *w)
 {
@@ -479,8 +492,10 @@ static int find_program(char **out, const char *name)
 	return rc;
 }
 
-static int prepare(struct work *w)
+/* Places that the user, or the environment, names from here: those who work in the run directory see others. */
+static int make_absolute(struct work *w)
 {
+	static const char *const variables[] = { "DL_KEY", "DL_TRUST", "HOME", "TMPDIR" };
 	int rc = o.print ? rundir_absolute(o.run, &w->root) : 0;
 
 	if (rc == 0 && o.corpus)
@@ -489,10 +504,15 @@ static int prepare(struct work *w)
 		rc = rundir_absolute(o.key, &w->key_path);
 	if (rc == 0 && o.trust)
 		rc = rundir_absolute(o.trust, &w->trust_path);
-	if (rc == 0)
-		rc = rundir_absolute_variable("DL_KEY");
-	if (rc == 0)
-		rc = rundir_absolute_variable("DL_TRUST");
+	for (size_t i = 0; rc == 0 && i < sizeof variables / sizeof *variables; i++)
+		rc = rundir_absolute_variable(variables[i]);
+	return rc;
+}
+
+static int prepare(struct work *w)
+{
+	int rc = make_absolute(w);
+
 	if (rc == 0)
 		rc = find_program(&w->learn, "dl-learn");
 	if (rc == 0)
@@ -504,6 +524,14 @@ static int prepare(struct work *w)
 	if (rc == 0)
 		rc = trust_signer(&w->key, o.key, o.trust, &say);
 	return rc < 0 ? rc : trust_load(&w->trust, o.trust, &w->key);
+}
+
+static int make_log(void)
+{
+	if (access(HIRE_LOG, F_OK) == 0 && !dir_is(HIRE_LOG))
+		return err_set(ERR_DATA, "%s/" HIRE_LOG ": is no directory, and what learners and syncer say belongs in"
+			" one: give it another name", o.run);
+	return dir_make(HIRE_LOG, 0777) < 0 ? err_at(ERR_IO, "%s", o.run) : 0;
 }
 
 /* Into the run directory, made when it is not there. */
@@ -519,7 +547,7 @@ static int enter(struct work *w)
 	if (rc == 0)
 		rc = rundir_enter(old ? o.run : w->fresh.temp);
 	if (rc == 0)
-		rc = dir_make(HIRE_LOG, 0777);
+		rc = make_log();
 	if (rc == 0 && (rc = lock_take(&w->lock, HIRE_LOG "/dl-run")) < 0)
 		rc = err_at(rc, rc == ERR_BUSY ? "%s: another dl-run is at work" : "%s", o.run);
 	if (rc == 0)
@@ -549,18 +577,6 @@ static int make_data(const struct work *w)
 	return dataset_make(&d);
 }
 
-/* Not refused: learners of other machines may join. */
-static void warn_quorum(const struct manifest *m)
-{
-	char shown[256];
-
-	say_escape(shown, sizeof shown, o.run);
-	if (m->quorum > o.learners)
-		say_warn(&say, "%s: a merge needs the answers of %u learners (-K), and %" PRIu64 " start here (-m): "
-			"nothing is merged until more join; give -m %u, or make a run with -K %" PRIu64, shown,
-			m->quorum, o.learners, m->quorum, o.learners);
-}
-
 static int run(struct work *w)
 {
 	int rc;
@@ -579,7 +595,7 @@ static int run(struct work *w)
 	if (rc == 0)
 		rc = show_run(w);
 	if (rc == 0 && !view_over(w->view))
-		warn_quorum(&w->view->manifest);
+		warn_quorum(&w->view->manifest, o.learners, o.run, &say);
 	if (rc == 0 && (o.print || !view_over(w->view)))
 		rc = hire(w);
 	if (rc == 0 && o.print)
@@ -595,7 +611,7 @@ static int run(struct work *w)
 			proc_watch_end(&w->watch);
 			rc = err_restore(&note);
 			if (rc == 0 && !w->signal)
-				warn_pace(w->view);
+				warn_pace(w->view, o.run, &say);
 		}
 	}
 	if (rc == 0 && !w->signal) {

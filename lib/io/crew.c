@@ -138,6 +138,18 @@ void crew_again(struct crew *c, struct crew_member *m)
 		pause_member(c, m);
 }
 
+void crew_forgive(struct crew *c)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		struct crew_member *m = &c->v[i];
+
+		if (m->deaths && m->state == CREW_PAUSED)
+			m->since = now(c);
+		m->deaths = 0;
+		m->pause = PAUSE_FIRST;
+	}
+}
+
 static void tell_death(struct crew *c, const struct crew_member *m, double wait)
 {
 	char how[64], why[LAST_WORDS + 3];

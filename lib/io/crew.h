@@ -63,6 +63,8 @@ void crew_hurry(struct crew *c);
 int crew_tend(struct crew *c) ERR_MUST;
 /* One that is done is started again after all, after its pause. */
 void crew_again(struct crew *c, struct crew_member *m);
+/* What they died of is over: deaths do not count any more, and those that pause need not wait. */
+void crew_forgive(struct crew *c);
 /* SIGKILL to one that runs, which is to be started again after so many seconds, and is not blamed for it. */
 void crew_break(struct crew *c, struct crew_member *m, double seconds);
 /* Seconds until crew_tend has something to do on its own account; `most` when there is nothing. */

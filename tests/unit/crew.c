@@ -55,6 +55,32 @@ static void one_that_dies_is_started_again(void)
 	crew_release(&c);
 }
 
+static void what_they_died_of_may_be_over(void)
+{
+	const char *const words[] = { "sh", "-c", "exit 1", NULL };
+	struct crew c;
+
+	crew_init(&c, own_clock, NULL);
+	add(&c, words);
+	CHECK(crew_start(&c) == 0);
+	while (c.v[0].deaths < 6) {
+		let_end(&c, 0);
+		if (c.v[0].deaths < 6) {
+			time_now += 30;
+			CHECK(crew_tend(&c) == 0 && c.v[0].state == CREW_RUNNING);
+			c.v[0].since = time_now; /* none runs for long */
+		}
+	}
+	CHECK(crew_hopeless(&c.v[0]) && crew_due(&c, 1000) > 1);
+	crew_forgive(&c);
+	CHECK(!crew_hopeless(&c.v[0]) && crew_due(&c, 1000) == 0);
+	CHECK(crew_tend(&c) == 0 && c.v[0].state == CREW_RUNNING);
+	let_end(&c, 0);
+	CHECK(c.v[0].deaths == 1);
+	CHECK_NEAR(crew_due(&c, 1000), 1, 1e-9);
+	crew_release(&c);
+}
+
 static void one_that_is_done_is_left_alone(void)
 {
 	const char *const words[] = { "sh", "-c", "exit 0", NULL };
@@ -217,6 +243,7 @@ int main(void)
 {
 	close(mkstemp(log_path));
 	one_that_dies_is_started_again();
+	what_they_died_of_may_be_over();
 	one_that_is_done_is_left_alone();
 	one_beyond_help_is_not_started_again();
 	one_that_is_held_waits();
