@@ -344,7 +344,7 @@ elsewhere() {
 }
 
 @test "two that do not see each other's locks: one of them keeps the names" {
-	dl-run -q -m 2 --corpus text.txt -c small.conf -P 2 -H 4 --target-steps 100k --print run >/dev/null
+	dl-run -q -m 2 --corpus text.txt -c small.conf -P 2 -H 4 --target-steps 1000M --print run >/dev/null
 	dl-break flock ENOLCK while:/ dl-run -m 2 run >/dev/null 2>first 3>&- &
 	runner=$!
 	wait_for '[ -e run/learner/learner-1/beat ]'
