@@ -103,12 +103,16 @@ block() {
 	[ -z "$(block mark0)" ]
 }
 
-@test "of a run its tape is drawn" {
+# A run of one learner, and a pass of its syncer.
+small_tape() {
 	corpus 20000 >c.txt
 	dl-data -o c c.txt
 	dl-init -r run -c <(printf '%s\n' 'd_model 16' 'layers 1' 'heads 2' 'ff 32' 'context 16' 'batch 4') -P 2 -H 2
 	dl-learn -q -j 1 -r run -i ann -n 4 -d c.tok
 	dl-sync -q -r run --once || [ $? -eq 4 ]
+}
+@test "of a run its tape is drawn" {
+	small_tape
 	dl-learn -q -j 1 -r run -i ann -n 4 -d c.tok
 	dl-sync -q -r run --once || [ $? -eq 4 ]
 	run --separate-stderr dl-plot --script run
@@ -120,11 +124,7 @@ block() {
 }
 
 @test "what is drawn takes no name among the run's own files, whatever links lead there" {
-	corpus 20000 >c.txt
-	dl-data -o c c.txt
-	dl-init -r run -c <(printf '%s\n' 'd_model 16' 'layers 1' 'heads 2' 'ff 32' 'context 16' 'batch 4') -P 2 -H 2
-	dl-learn -q -j 1 -r run -i ann -n 4 -d c.tok
-	dl-sync -q -r run --once || [ $? -eq 4 ]
+	small_tape
 	cp -r run before
 	ln -s run/syncer/tape.1 soft
 	ln -s run/global way
